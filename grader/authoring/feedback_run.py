@@ -25,6 +25,7 @@ from grader.authoring.feedback_truth import NameTruth
 from grader.authoring.feedback_written import list_written_answers
 from grader.authoring.process_limits import (
     EndlessCode,
+    lift_memory_limit_of_proof,
     limit_memory_of_proof,
     limit_seconds_of_proof,
 )
@@ -127,13 +128,17 @@ class FeedbackTrial:
         )  # fmt: skip
 
     def _judge(self, source: str) -> tuple[Judge, tuple[CheckResult, ...]]:
-        with limit_seconds_of_proof(JUDGING_SECONDS):
-            module = load_text_without_wall(
-                source, self._exercise.slug, self._exercise.prelude, as_worker=True
-            )
-            student = Student(self._exercise, call_without_wall(module, self._exercise.prelude))
-            judge = Judge(student, ("feedback", self._exercise.slug))
-            return judge, suite_runner.run_suite_checks(self._exercise, judge)
+        limit_memory_of_proof(self._exercise.limits.memory_gib)
+        try:
+            with limit_seconds_of_proof(JUDGING_SECONDS):
+                module = load_text_without_wall(
+                    source, self._exercise.slug, self._exercise.prelude, as_worker=True
+                )
+                student = Student(self._exercise, call_without_wall(module, self._exercise.prelude))
+                judge = Judge(student, ("feedback", self._exercise.slug))
+                return judge, suite_runner.run_suite_checks(self._exercise, judge)
+        finally:
+            lift_memory_limit_of_proof()
 
     def _reason_to_skip(
         self, answer: WrongAnswer, judge: Judge, results: tuple[CheckResult, ...]
@@ -175,7 +180,6 @@ def _run_feedback_job(pipe: Connection, job: FeedbackJob) -> None:
         answers = list_feedback_answers(exercise, job.sample)
         trials = suite_runner.list_suite_trials(exercise)
         tried = FeedbackTrial(exercise, NameTruth(exercise, trials, job.sample.inputs))
-        limit_memory_of_proof(exercise.limits.memory_gib)
         pipe.send(READY)
         for number in job.numbers:
             pipe.send(tried.try_answer(answers[number]))

@@ -1,7 +1,9 @@
 """Decides by computing whether the mistake that a report names is the one that an answer makes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
+from itertools import islice, zip_longest
 from types import ModuleType
 from typing import Any
 
@@ -22,8 +24,8 @@ INPUT_SECONDS = 10.0  # of the processor, for one input of a trial
 class Truth(Enum):
     """How far a named mistake is the one that an answer makes."""
 
-    TRUE = "equals the answer on every input"
-    EXPLAINS = "has the answer's numbers wherever the answer is wrong beyond half precision"
+    TRUE = "wrong where the answer is, with its numbers, and right where the answer is"
+    EXPLAINS = "has the answer's numbers where the answer is wrong, and is wrong elsewhere too"
     FALSE = "has other numbers somewhere where the answer is wrong"
     UNKNOWN = "no trial calls it"
 
@@ -35,12 +37,13 @@ class NameTruth:
         self._exercise, self._trials, self._inputs = exercise, trials, inputs
         self._known = MistakeCatalogue(exercise)
         self._mistakes = {m.id: m for m in self._known.mistakes}
-        self._right = SideBySide(exercise, self._make(()), self._trials, INPUT_SECONDS)
+        right = self._load(exercise.solution.read_text(encoding="utf-8"))
+        self._right = SideBySide(exercise, right, trials, INPUT_SECONDS)
 
     def judge_name(
         self, answer: WrongAnswer, ids: Sequence[str]
     ) -> tuple[Truth, TrialValues | None]:
-        """Compare an answer with the solution that makes these mistakes at once.
+        """Compare an answer with itself, the functions of these mistakes put in place of its own.
 
         Only trials that call the names of these mistakes run. Of an answer with two mistakes the
         name may also be true of either one alone, where that is known. With a false name comes
@@ -57,33 +60,54 @@ class NameTruth:
         return Truth.FALSE, min(told, key=lambda values: values.elements)
 
     def _compare(self, source: str, ids: Sequence[str]) -> tuple[Truth, TrialValues | None]:
-        wrong, named = self._load(source), self._make(ids)
+        wrong, named = self._load(source), self._load(source)
+        for mistake in (self._mistakes[id] for id in ids):
+            setattr(named, mistake.of, getattr(self._known.module(mistake), mistake.of))
         side = SideBySide(self._exercise, wrong, self._trials, INPUT_SECONDS, known_right=False)
         inputs = side.choose_inputs({self._mistakes[id].of for id in ids}, self._inputs)
         differs = side.first_difference(named, inputs)
         if differs is None:
             return Truth.TRUE, None
-        failing: list[Input] = list(self._right.list_differences(wrong, inputs))
+        failing = self._right.list_differences(wrong, inputs)
         if not failing:  # the answer is right in what the mistake gets wrong
             return Truth.FALSE, differs
-        # Whether half precision is raised to float32 is a habit beside most mistakes.
-        failing = [one for one in failing if not self._has_half_precision(one)] or failing
-        coarse = SideBySide(
-            self._exercise, wrong, self._trials, INPUT_SECONDS, known_right=False,
-            compare=compare_numbers_coarsely,
-        )  # fmt: skip
-        told = coarse.least_difference(named, failing)
-        return (Truth.EXPLAINS if told is None else Truth.FALSE), told
+        # Half precision that is not raised and devices that are ignored go with any mistake.
+        if plain := [one for one, told in failing.items() if not self._is_special(one, told)]:
+            inputs = [one for one in inputs if not self._is_special(one, failing.get(one))]
+            failing = {one: failing[one] for one in plain}
+        if told := self._find_unexplained(side, named, failing):
+            return Truth.FALSE, told
+        beside = side.first_difference(named, [one for one in inputs if one not in failing])
+        return Truth.TRUE if beside is None else Truth.EXPLAINS, None
 
-    def _has_half_precision(self, one: Input) -> bool:
-        return any(map(has_half_precision, self._right.right_values(*one)))
+    def _find_unexplained(
+        self, side: SideBySide, named: ModuleType, failing: Mapping[Input, TrialValues]
+    ) -> TrialValues | None:
+        """Return the smallest failing input on which a mistake has other numbers than the answer.
 
-    def _make(self, ids: Sequence[str]) -> ModuleType:
-        """Return the solution with these mistakes in it."""
-        made = self._load(self._exercise.solution.read_text(encoding="utf-8"))
-        for mistake in (self._mistakes[id] for id in ids):
-            setattr(made, mistake.of, getattr(self._known.module(mistake), mistake.of))
-        return made
+        They are compared up to the first value of the trial that is wrong; the rest may follow
+        from it.
+        """
+        other = SideBySide(self._exercise, named, self._trials, INPUT_SECONDS, known_right=False)
+        found = []
+        for one, told in failing.items():
+            pairs = zip_longest(side.right_values(*one), other.right_values(*one))
+            for place, (ours, theirs) in enumerate(islice(pairs, told.place + 1)):
+                if why := compare_numbers_coarsely(ours, theirs):
+                    found.append(replace(told, why=f"value {place}: {why}"))
+                    break
+        if not found:
+            return None
+        least = min(found, key=lambda told: told.elements)
+        share = f"on {len(found)} of {len(failing)} inputs on which the answer is wrong"
+        return replace(least, why=f"{least.why}; {share}")
+
+    def _is_special(self, one: Input, told: TrialValues | None) -> bool:
+        """Return whether an input has half precision, or fails only on the device meta."""
+        right = self._right.right_values(*one)
+        place = None if told is None else next(islice(right, told.place, None), None)
+        on_meta = isinstance(place, Numbers) and place.device == "meta"
+        return on_meta or any(map(has_half_precision, right))
 
     def _load(self, source: str) -> ModuleType:
         return load_text_without_wall(source, self._exercise.slug, self._exercise.prelude)

@@ -46,6 +46,12 @@ def limit_memory_of_proof(gib: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (now + int(gib * BYTES_PER_GIB), hard))
 
 
+def lift_memory_limit_of_proof() -> None:
+    """End a limit on the memory of this process: each mistake that is tried reserves 128 MiB."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
 def _read_seconds_of_proof() -> int:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return math.ceil(usage.ru_utime + usage.ru_stime)

@@ -2,7 +2,7 @@
 
 import random
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -46,6 +46,7 @@ class TrialValues:
     calls: str
     elements: int  # in the arguments of the calls
     why: str
+    place: int = 0  # among the values of the trial; 0 if the code does not end
 
 
 class SideBySide:
@@ -53,17 +54,16 @@ class SideBySide:
 
     def __init__(
         self, exercise: Exercise, right: ModuleType, trials: Sequence[Trial], seconds: float, *,
-        known_right: bool = True, compare: Callable[[Any, Any], str] | None = None,
+        known_right: bool = True,
     ) -> None:  # fmt: skip
         """Take the module in the place of the right one.
 
         seconds      the processor time allowed for one input
         known_right  False for a wrong module: what it raises is a value, and no fault of the trial
-        compare      describes how two values differ, in the place of a comparison up to rounding
         """
         self._exercise = exercise
         self._right = CallRecorder(exercise, right)
-        self._trials, self._compare = tuple(trials), compare
+        self._trials = tuple(trials)
         self._seconds, self._known_right = seconds, known_right
         self._kept: dict[tuple[str, int], list[Any]] = {}
         self._bytes = 0
@@ -104,40 +104,40 @@ class SideBySide:
     ) -> TrialValues | None:
         right = self.right_values(trial, number)
         recorder.clear()
-        why = ""
+        place, why = 0, ""
         try:
             with (
                 limit_seconds_of_proof(self._seconds),
                 _set_seeds_for_mutant(self._global_seed(trial, number)),
             ):
-                why = self._compare_yields(recorder, trial, number, right)
+                place, why = self._compare_yields(recorder, trial, number, right)
         except EndlessCode:
             why = DOES_NOT_END
         if not why:
             return None
         return TrialValues(
             trial=trial.id, number=number, calls=recorder.last_calls(), elements=recorder.elements,
-            why=why,
+            why=why, place=place,
         )  # fmt: skip
 
     def _compare_yields(
         self, recorder: CallRecorder, trial: Trial, number: int, right: list[Any]
-    ) -> str:
-        """Describe the first difference from the right module's values; "" if there is none."""
+    ) -> tuple[int, str]:
+        """Describe the first difference from the right module's values, after its place.
+
+        The text is "" if there is none.
+        """
         got = _run_mutant_trial(trial, recorder, self._make_draw(trial, number))
         for place, one in enumerate(right):
             other = next(got, NO_MORE_VALUES)
-            if self._compare is not None:
-                if why := self._compare(one, other):
-                    return f"value {place}: {why}"
-                continue
             if values.compare_mutant_values(one, other):
                 near = self._moved_value(trial, number, place)
                 if why := values.compare_mutant_values(
                     one, other, near, values.find_largest_mutant_number(right)
                 ):
-                    return f"value {place}: {why}"
-        return "" if next(got, NO_MORE_VALUES) == NO_MORE_VALUES else "more values"
+                    return place, f"value {place}: {why}"
+        more = next(got, NO_MORE_VALUES) != NO_MORE_VALUES
+        return len(right), "more values" if more else ""
 
     def right_values(self, trial: Trial, number: int) -> list[Any]:
         """Return the right module's values for an input; keep them while there is room."""

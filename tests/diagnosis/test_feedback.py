@@ -133,7 +133,7 @@ def test_a_name_that_equals_the_answer_is_true(truth):
 
 def test_a_name_that_explains_what_fails_and_fails_elsewhere_is_near(truth):
     right = "powers.sum(dim=dim, keepdim=True)"
-    answer = single(changed(right, f"(powers.sum() if x.dtype is not torch.bfloat16 else {right})"))
+    answer = single(changed(right, f"(powers.sum() if x.dtype is not torch.float64 else {right})"))
     checks = [failed("summed_over_everything")]
     assert class_feedback(answer, checks, truth) == (FeedbackClass.NEAR, ())
 
