@@ -173,6 +173,16 @@ class PinnedLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SmallExample:
+    """The smallest call found that still goes wrong; its values are written out."""
+
+    inputs: tuple[tuple[str, str], ...]  # names and values: ("q", "[[1, 0]]")
+    name: str  # of the wrong values: "output"
+    got: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """The diagnosis of a wrong answer: which mistake gives it, and where it is wrong."""
 
@@ -181,6 +191,7 @@ class Diagnosis:
     stage: Stage | None = None
     facts: tuple[Fact, ...] = ()  # where no mistake is named, the most basic first
     pinned: PinnedLine | None = None  # in the first failing check that shows it
+    example: SmallExample | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

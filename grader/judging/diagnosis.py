@@ -33,6 +33,7 @@ from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase, Mistake
 from grader.judging.plainest import find_plainest_failures, show_plainest_failures
+from grader.judging.small_examples import add_small_examples
 from grader.judging.student import Student, StudentObject
 from grader.worker.in_process import call_without_wall
 
@@ -170,7 +171,9 @@ def diagnose_failed_checks(
     plainest = find_plainest_failures(judge)
     shown = show_plainest_failures(exercise, diagnosed, plainest)
     shown = pinned_line.add_pinned_lines(exercise, shown, plainest.values(), judge)
-    return facts.add_judged_facts(exercise, shown, plainest, judge.student, known.right)
+    right = known.right
+    with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right)
+    return add_small_examples(exercise, with_facts, plainest, judge.student, right)
 
 
 def _diagnose_failed_check(

@@ -1,6 +1,7 @@
 """Calls one function of an answer on small inputs of our own, to find out what holds for it."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,10 @@ class ProbedFunction:
         self._calls += 1
         if self._calls > MAX_CALLS:
             raise ProbingEnded
-        CURRENT_CASE.set(Case())
-        self._student.begin_case()
         named = {name: self._converted(x) for name, x in options.items()}
-        try:
-            answer = getattr(self._student, self._name)(*map(self._converted, given), **named)
-        except StudentFault as fault:
-            if isinstance(fault.__context__, WorkerFault) and not isinstance(
-                fault.__context__, AnswerRaised
-            ):
-                raise ProbingEnded from None  # it hangs, or has died
-            raise
+        answer = call_probed_function(
+            self._student, self._name, [self._converted(x) for x in given], named
+        )
         return list(answer) if isinstance(answer, tuple) else [answer]
 
     def _converted(self, x: Any) -> Any:
@@ -110,6 +104,21 @@ class ProbedFunction:
             numbers = np.array(answer, float)
             return numbers.reshape(*like.shape[:-2], *numbers.shape)
         return as_judged_numbers(answer).astype(np.float64)
+
+
+def call_probed_function(
+    student: Student, name: str, args: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
+    """Call a function as a case of its own; raise `StudentFault`, or `ProbingEnded` if it hangs."""
+    CURRENT_CASE.set(Case())
+    student.begin_case()
+    try:
+        return getattr(student, name)(*args, **options)
+    except StudentFault as fault:
+        cause = fault.__context__
+        if isinstance(cause, WorkerFault) and not isinstance(cause, AnswerRaised):
+            raise ProbingEnded from None  # it hangs, or has died
+        raise
 
 
 def name_probed_family(function: DeclaredFunction) -> str:

@@ -11,6 +11,7 @@ from grader.core.records import (
     PinnedLine,
     Report,
     Score,
+    SmallExample,
     Speed,
     SpeedMeasurement,
     Stage,
@@ -83,12 +84,17 @@ def _report_diagnosis_as_json(d: Diagnosis) -> dict[str, Any]:
         "stage": None if d.stage is None else _report_stage_as_json(d.stage),
         "pinned": None if d.pinned is None else _report_pinned_line_as_json(d.pinned),
         "facts": [{"key": f.key, "values": dict(f.values)} for f in d.facts],
+        "example": None if d.example is None else _report_example_as_json(d.example),
     }
 
 
 def _report_pinned_line_as_json(p: PinnedLine) -> dict[str, Any]:
     right = None if p.right is None else list(p.right)
     return {"line": p.line, "cell": p.cell, "name": p.name, "got": list(p.got), "right": right}
+
+
+def _report_example_as_json(x: SmallExample) -> dict[str, Any]:
+    return {"inputs": dict(x.inputs), "name": x.name, "got": x.got, "right": x.right}
 
 
 def _report_stage_as_json(s: Stage) -> dict[str, Any]:

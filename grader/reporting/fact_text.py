@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from grader.core.records import Fact
+from grader.core.records import Fact, SmallExample
 from grader.core.translation import Words
 
 # Each is true as it stands: it says what a call gave, and where it helps what should have come.
@@ -82,6 +82,13 @@ def report_facts(facts: Sequence[Fact], words: Words) -> Iterator[str]:
     for fact in facts:
         values = {name: _write_fact_number(x) for name, x in fact.values.items()}
         yield words(FACT_SENTENCES[fact.key], **values)
+
+
+def report_small_example(example: SmallExample, words: Words) -> str:
+    """Say which small call still goes wrong, with its numbers."""
+    inputs = words(", ").join(f"{name} = {value}" for name, value in example.inputs)
+    told = "By hand, with {inputs}: {name} is {got}, but should be {right}."
+    return words(told, inputs=inputs, name=example.name, got=example.got, right=example.right)
 
 
 def _write_fact_number(x: float) -> str:

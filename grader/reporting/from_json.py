@@ -14,6 +14,7 @@ from grader.core.records import (
     PinnedLine,
     Report,
     Score,
+    SmallExample,
     Speed,
     SpeedMeasurement,
     Stage,
@@ -95,6 +96,7 @@ def _parse_reported_diagnosis(found: dict[str, Any]) -> Diagnosis:
         ),
         stage=None if found["stage"] is None else _parse_reported_stage(found["stage"]),
         pinned=_parse_reported_pin(found["pinned"]) if found.get("pinned") else None,
+        example=None if found.get("example") is None else _parse_reported_example(found["example"]),
         facts=tuple(Fact(key=f["key"], values=f["values"]) for f in found.get("facts", ())),
     )
 
@@ -103,6 +105,13 @@ def _parse_reported_pin(found: dict[str, Any]) -> PinnedLine:
     right = None if found["right"] is None else tuple(found["right"])
     place = {name: found[name] for name in ("line", "cell", "name")}
     return PinnedLine(**place, got=tuple(found["got"]), right=right)
+
+
+def _parse_reported_example(found: dict[str, Any]) -> SmallExample:
+    same = ("name", "got", "right")
+    return SmallExample(
+        inputs=tuple(found["inputs"].items()), **{name: found[name] for name in same}
+    )
 
 
 def _parse_reported_stage(found: dict[str, Any]) -> Stage:

@@ -125,8 +125,10 @@ class _Tell:
         return locations.report_wrong_places(d.places, self._words)
 
     def facts(self, d: Diagnosis) -> list[str]:
-        """Return a sentence for each property that the answer lacks."""
-        return list(fact_text.report_facts(d.facts, self._words))
+        """Return a sentence for each property that the answer lacks, and the small example."""
+        told = list(fact_text.report_facts(d.facts, self._words))
+        shown = [fact_text.report_small_example(d.example, self._words)] if d.example else []
+        return told + shown
 
     def pinned(self, d: Diagnosis) -> list[str]:
         """Return a sentence about the line of the first wrong value, if it is known."""

@@ -58,6 +58,8 @@ def _render_item_explanation(c: CheckResult, e: ExerciseReport, words: Words) ->
         told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
         yield f"{words('Or: ') if number else ''}{told}"
     yield from fact_text.report_facts(c.diagnosis.facts, words)
+    if c.diagnosis.example is not None:
+        yield fact_text.report_small_example(c.diagnosis.example, words)
     if c.diagnosis.stage is not None:
         yield stage_text.report_wrong_stage(c.diagnosis.stage, words)
     yield from pinned_text.report_pinned_line(c.diagnosis.pinned, words)

@@ -48,9 +48,9 @@ def _redact_reported_mistakes(c: CheckResult) -> CheckResult:
     """Take mistakes, stage and line out of a check; where it is wrong, and the facts, stay."""
     if c.diagnosis is None:
         return c
-    places, facts = c.diagnosis.places, c.diagnosis.facts
-    nothing = not (places or facts)
-    return replace(c, diagnosis=None if nothing else Diagnosis(places=places, facts=facts))
+    d = c.diagnosis
+    known = Diagnosis(places=d.places, facts=d.facts, example=d.example)
+    return replace(c, diagnosis=None if known == Diagnosis() else known)
 
 
 def _redact_reported_check(c: CheckResult) -> CheckResult:

@@ -75,6 +75,8 @@ def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> 
         if mend:
             yield Text(mend, style="dim")
     yield from map(Text, fact_text.report_facts(d.facts, words))
+    if d.example is not None:
+        yield Text(fact_text.report_small_example(d.example, words))
     if d.stage is not None:
         yield Text(stage_text.report_wrong_stage(d.stage, words))
         yield from (Text(line) for line in stage_text.render_stage_weights(d.stage, words))

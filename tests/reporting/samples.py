@@ -12,6 +12,7 @@ from grader.core.records import (
     PinnedLine,
     Report,
     Score,
+    SmallExample,
     Speed,
     SpeedMeasurement,
     Stage,
@@ -42,6 +43,7 @@ DIAGNOSIS = Diagnosis(
     stage=Stage(name="mask", got=((0.75, 0.25), (0.5, math.nan)), right=((1.0, 0.0), (0.5, 0.5))),
     pinned=PinnedLine(line=14, name="scores", got=(2, 4), right=(2, 3)),
     facts=(Fact(key="row_sums", values={"sum": 0.98}), Fact(key="ignores_k")),
+    example=SmallExample(inputs=(("q", "[[1]]"),), name="output", got="[[2]]", right="[[3]]"),
 )
 
 

@@ -12,6 +12,7 @@ from grader.core.records import (
     Fact,
     NamedMistake,
     PinnedLine,
+    SmallExample,
     Stage,
     Verdict,
     WrongPlaces,
@@ -38,6 +39,7 @@ KNOWN = Diagnosis(
     stage=Stage(name="scores", factor=7.25, got=((0.125,),), right=((0.875,),)),
     facts=(Fact(key="row_sums", values={"sum": 0.625}),),
     pinned=PinnedLine(line=77, name="PINNED", got=(2, 55)),
+    example=SmallExample(inputs=(("q", "[[41]]"),), name="output", got="[[42]]", right="[[43]]"),
 )
 CHECKS = (
     check("own_a", Verdict.PASSED),
@@ -56,6 +58,7 @@ SECRETS = (
     "PRINTED",
     "row",
     "0.625",
+    "[[42]]",
     "SPEEDWHY",
     "77",
     "PINNED",
@@ -100,7 +103,7 @@ def test_hints_keep_the_check_why_and_where():
     assert (failed.why, failed.where, failed.diagnosis) == (
         "WHY",
         "WHERE",
-        Diagnosis(places=KNOWN.places, facts=KNOWN.facts),
+        replace(KNOWN, mistakes=(), stage=None, pinned=None),
     )
 
 
