@@ -170,7 +170,7 @@ def diagnose_failed_checks(
     )  # fmt: skip
     plainest = find_plainest_failures(judge)
     shown = show_plainest_failures(exercise, diagnosed, plainest)
-    shown = pinned_line.add_pinned_lines(exercise, shown, plainest.values(), judge)
+    shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge)
     right = known.right
     with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right)
     return add_small_examples(exercise, with_facts, plainest, judge.student, right)

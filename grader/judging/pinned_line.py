@@ -7,9 +7,9 @@ the wrong result of the call is computed from it, and nothing on the way there i
 there is doubt, no line is pinned: a wrong line costs more than none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from types import ModuleType
 
 from grader.core.records import CheckResult, Diagnosis, Exercise, PinnedLine, Submission
@@ -35,11 +35,15 @@ MAX_TRACED_CALLS = 12  # of a case
 
 
 def add_pinned_lines(
-    exercise: Exercise, checks: Sequence[CheckResult], failures: Iterable[CheckFailure],
+    exercise: Exercise, checks: Sequence[CheckResult], plainest: Mapping[str, CheckFailure],
     judge: Judge,
 ) -> tuple[CheckResult, ...]:  # fmt: skip
-    """Return the checks with the first line that is pinned, in the check whose case shows it."""
-    for failure in islice(failures, MAX_TRACED_CASES):
+    """Return the checks with the first line that is pinned, in the check whose case shows it.
+
+    The plainest case of a check is tried after the first: in the smallest many values are the same.
+    """
+    tried = [f for one in judge.failures for f in (one, plainest[one.check]) if f.fault.returned]
+    for failure in list({f.case.name: f for f in tried}.values())[:MAX_TRACED_CASES]:
         if pinned := find_pinned_line(exercise, failure, judge):
             return tuple(_add_to_check(c, pinned) if c.id == failure.check else c for c in checks)
     return tuple(checks)
@@ -54,8 +58,6 @@ def find_pinned_line(exercise: Exercise, failure: CheckFailure, judge: Judge) ->
     """Return the line of the first wrong value in a failed case; None if that is not sure."""
     module = solution_modules.load_solution_for_judging(exercise)
     if module is None or exercise.language != "python" or judge.is_replayed:
-        return None
-    if not failure.fault.returned:
         return None
     theirs = trace_case(judge.student, judge, failure.case)
     right = trace_case(_as_student(exercise, module), judge, failure.case, len(theirs))
@@ -147,7 +149,7 @@ def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLi
     found = [
         at
         for at, one in enumerate(trace)
-        if (explained[at] is Explained.NO or at in sure)
+        if explained[at] < (Explained.YES if at in sure else Explained.PERHAPS)
         and not one.whole
         and one.sources
         and all(explained[x] is Explained.YES for x in one.sources)

@@ -73,8 +73,10 @@ class RightValues:
         same = self._by_size.get(one.value.size, [])
         return next((n for n in same if are_traced_values_equal(one, self._classes[n])), None)
 
-    def _has_way(self, number: int, came: frozenset[int]) -> bool:
-        return any(number == other for other, _ in self._ways.get(came, ()))
+    def _has_way(self, number: int | None, came: frozenset[int], name: str = "") -> bool:
+        """Return whether right answers compute a class from these; with `name`, under this name."""
+        ways = self._ways.get(came, ())
+        return any(number == other and name in ("", known) for other, known in ways)
 
     def explain_trace(self, trace: Trace) -> list[Explanation]:
         """Return for each value of a trace whether right answers have it."""
@@ -90,6 +92,8 @@ class RightValues:
             # Right answers compute another value of this shape and name from the same two values.
             if explained is Explained.PERHAPS and len(came) > 1 and _has_shape_of(one, named):
                 explained = Explained.NO
+            if one.kind == "argument" and named and not self._has_way(numbers[-1], came, one.name):
+                explained = Explained.NO  # as where two arguments are exchanged
             if any(_is_scaled_by_rows(one, x) for x in (*named, *others)):
                 explained = max(explained, Explained.PERHAPS)
             instead = named or others

@@ -27,7 +27,9 @@ def pinned(slug: str, *edits: Edit) -> tuple[PinnedLine | None, str]:
     judge = Judge(student, ("pinned", slug))
     checks = suite_runner.run_suite_checks(exercise, judge)
     assert judge.failures
-    checks = pinned_line.add_pinned_lines(exercise, checks, judge.failures, judge)
+    checks = pinned_line.add_pinned_lines(
+        exercise, checks, {f.check: f for f in judge.failures}, judge
+    )
     found = [c.diagnosis.pinned for c in checks if c.diagnosis]
     assert len(found) <= 1
     return (found[0], source.splitlines()[found[0].line - 1].strip()) if found else (None, "")
