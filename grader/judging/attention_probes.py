@@ -38,7 +38,7 @@ def probe_ignored_inputs(f: ProbedFunction, right: ProbedFunction, draw: Draw) -
     output = f(*given)
     for i, name in enumerate("qkv"):
         other = [*given[:i], draw.normal(*given[i].shape), *given[i + 1 :]]
-        if distance(output, f(*other)) <= TINY:
+        if distance(output, f(*other)) == 0:
             return fact(f"ignores_{name}")
     return None
 
@@ -164,7 +164,7 @@ def probe_scale(f: ProbedFunction, right: ProbedFunction, draw: Draw) -> Fact | 
     if "scale" not in f.parameters:
         return None
     given = draw_attention(draw)
-    same = distance(f(*given), f(*given, scale=0.125)) <= TINY
+    same = distance(f(*given), f(*given, scale=0.125)) == 0
     return fact("scale_ignored") if same else None
 
 

@@ -96,7 +96,7 @@ def probe_axis(f: ProbedFunction, right: ProbedFunction, draw: Draw) -> Fact | N
     if len(f.parameters) < 2:
         return None
     x = draw.normal(SMALL, SMALL)
-    same = distance(f(x, 0), f(x, -1)) <= TINY
+    same = distance(f(x, 0), f(x, -1)) == 0
     return fact("axis_ignored") if same else None
 
 
@@ -108,7 +108,7 @@ def probe_mask(f: ProbedFunction, right: ProbedFunction, draw: Draw) -> Fact | N
         return None
     if weights[~hidden].max() <= TINY and weights[hidden].min() >= 0.05:
         return fact("mask_inverted")
-    if distance(weights, f.weigh(scores, torch.ones_like(keep))) <= TINY:
+    if distance(weights, f.weigh(scores, torch.ones_like(keep))) == 0:
         return fact("mask_ignored")
     largest = weights[hidden].max()
     if largest > TINY:
