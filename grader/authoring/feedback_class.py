@@ -1,6 +1,6 @@
 """Classes what a report says about a wrong answer: named, near, pinned, helped, nothing, false."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,8 +16,7 @@ class FeedbackClass(StrEnum):
     """The best that a report says about an answer; one false name makes it false."""
 
     NAMED = "named and true"  # at least one name, and all are true
-    NEAR = "near"  # none is false; one explains the failures and has faults of its own beside them,
-    # or cannot be decided: no trial shows it, or it may be one of two that somebody wrote
+    NEAR = "near"  # none is false; one is nearly true, or cannot be decided
     PINNED = "pinned"  # no name; a line within `NEAR_LINES` of a wrong one
     HELPED = "helped"  # no name; more than the first number that differs
     NOTHING = "nothing"
@@ -49,17 +48,18 @@ def list_named_groups(checks: Sequence[CheckResult]) -> list[NamedGroup]:
 
 def list_pinned_lines(checks: Sequence[CheckResult]) -> set[int]:
     """Return the lines of the answer that a report gives."""
-    return {c.line for c in checks if c.line}
+    found = {c.diagnosis.pinned.line for c in checks if c.diagnosis and c.diagnosis.pinned}
+    return found | {c.line for c in checks if c.line}
 
 
 def is_check_helpful(check: CheckResult) -> bool:
     """Return whether a failed check says more than the first number that differs.
 
-    A stage, wrong places, facts, an exception and its line; or a sentence about a type, a shape, a
-    dtype, a changed input and the like, which has no count of entries that differ.
+    A stage, wrong places, facts, a small example, a line; or a sentence about an exception, a type,
+    a shape, a dtype, a changed input and the like, which has no count of entries that differ.
     """
-    found = check.diagnosis
-    if found is not None and (found.stage or found.places or found.facts):
+    d = check.diagnosis
+    if d is not None and (d.stage or d.places or d.facts or d.example or d.pinned):
         return True
     return bool(check.line) or "entries differ" not in check.why
 
@@ -76,7 +76,7 @@ def class_feedback(
     if groups:
         true = all(found is Truth.TRUE for found, _ in verdicts)
         return FeedbackClass.NAMED if true else FeedbackClass.NEAR, ()
-    if _is_line_pinned(answer, list_pinned_lines(failed)):
+    if is_line_pinned(answer, list_pinned_lines(failed)):
         return FeedbackClass.PINNED, ()
     helped = any(map(is_check_helpful, failed))
     return FeedbackClass.HELPED if helped else FeedbackClass.NOTHING, ()
@@ -87,7 +87,7 @@ def _judge_group(
 ) -> tuple[Truth, FalseName | None]:
     """Return the truth of a group, and the false name if it is false."""
     found = [truth.judge_name(answer, ids) for ids in _list_claims(group)]
-    for kind in (Truth.TRUE, Truth.EXPLAINS, Truth.UNKNOWN):
+    for kind in (Truth.TRUE, Truth.NEAR, Truth.UNKNOWN):
         if any(one is kind for one, _ in found):
             return kind, None
     if answer.mistakes > 1 and not answer.parts:  # of a written answer neither alone is known
@@ -104,5 +104,6 @@ def _list_claims(group: NamedGroup) -> Iterator[tuple[str, ...]]:
         yield from ((id,) for id in group.ids)
 
 
-def _is_line_pinned(answer: WrongAnswer, lines: set[int]) -> bool:
+def is_line_pinned(answer: WrongAnswer, lines: Collection[int]) -> bool:
+    """Return whether one of these lines is a wrong one of the answer, or next to one."""
     return any(abs(line - wrong) <= NEAR_LINES for line in lines for wrong in answer.lines)

@@ -3,9 +3,10 @@
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +20,9 @@ from grader.authoring.feedback_class import (
     FalseName,
     FeedbackClass,
     class_feedback,
+    is_line_pinned,
     list_named_groups,
+    list_pinned_lines,
 )
 from grader.authoring.feedback_truth import NameTruth
 from grader.authoring.feedback_written import list_written_answers
@@ -32,7 +35,7 @@ from grader.authoring.process_limits import (
 from grader.authoring.processes import READY, JobKind
 from grader.core import catalog
 from grader.core.errors import GraderFault
-from grader.core.records import CheckResult, Exercise, Verdict
+from grader.core.records import CheckResult, Exercise, Submission, Verdict
 from grader.judging import diagnosis, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -74,6 +77,8 @@ class Feedback:
     skipped: str = ""  # why
     named: tuple[str, ...] = ()
     false: tuple[FalseName, ...] = ()
+    lines: tuple[int, ...] = ()  # of the answer, that the report gives
+    misplaced: bool = False  # whether none of them is wrong, though it is known which are
     whys: tuple[str, ...] = ()  # the failed checks, each with the first line of its failure
     judged: float = 0.0  # seconds of the processor
     diagnosed: float = 0.0
@@ -120,10 +125,11 @@ class FeedbackTrial:
             checks = diagnosis.diagnose_failed_checks(self._exercise, results, judge)
         diagnosed = time.process_time() - started
         kind, false = class_feedback(answer, checks, self._truth)
-        groups = list_named_groups(checks)
+        groups, lines = list_named_groups(checks), sorted(list_pinned_lines(checks))
         return Feedback(
             slug=self._exercise.slug, id=answer.id, says=answer.says, mistakes=answer.mistakes,
             kind=kind, named=tuple(_join_group(g.ids, g.together) for g in groups), false=false,
+            lines=tuple(lines), misplaced=_is_misplaced(answer, lines),
             whys=tuple(_describe_failures(checks)), judged=judged, diagnosed=diagnosed,
         )  # fmt: skip
 
@@ -134,11 +140,17 @@ class FeedbackTrial:
                 module = load_text_without_wall(
                     source, self._exercise.slug, self._exercise.prelude, as_worker=True
                 )
-                student = Student(self._exercise, call_without_wall(module, self._exercise.prelude))
+                client = call_without_wall(module, self._exercise.prelude)
+                student = Student(self._exercise, client, answer=self._submission(source))
                 judge = Judge(student, ("feedback", self._exercise.slug))
                 return judge, suite_runner.run_suite_checks(self._exercise, judge)
         finally:
             lift_memory_limit_of_proof()
+
+    def _submission(self, source: str) -> Submission:
+        """Return the record by which a fault knows its line."""
+        path = Path(self._exercise.file)
+        return Submission(slug=self._exercise.slug, path=path, sha256="", source=source)
 
     def _reason_to_skip(
         self, answer: WrongAnswer, judge: Judge, results: tuple[CheckResult, ...]
@@ -165,6 +177,10 @@ def describe_skipped_answer(slug: str, answer: WrongAnswer, why: str) -> Feedbac
 
 def _join_group(ids: tuple[str, ...], together: bool) -> str:
     return (" and " if together else " or ").join(ids)
+
+
+def _is_misplaced(answer: WrongAnswer, lines: Sequence[int]) -> bool:
+    return bool(lines and answer.lines) and not is_line_pinned(answer, lines)
 
 
 def _describe_failures(checks: tuple[CheckResult, ...]) -> Iterator[str]:

@@ -57,6 +57,9 @@ def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
             f"{exact:.0f} % named or pinned (goal {goal} %), "
             f"{helped:.0f} % with something that helps (goal {HELP_GOAL} %)."
         )
+    misplaced = sum(f.misplaced for f in found)
+    lines = sum(bool(f.lines) for f in found)
+    yield f"{lines} reports give a line; {misplaced} of them only one where nothing is wrong."
     seconds = [f.diagnosed for f in found if f.kind is not None]
     if seconds:
         slow = sum(s > SECONDS_ALLOWED for s in seconds)
@@ -72,6 +75,9 @@ def describe_feedback(one: Feedback) -> str:
     lines += [f"  {text}" for text in one.says.split("; ")]
     lines += [f"  - {why}" for why in one.whys]
     lines += [f"  named: {name}" for name in one.named]
+    if one.lines:
+        aside = ", where nothing is wrong" if one.misplaced else ""
+        lines.append(f"  lines: {', '.join(map(str, one.lines))}{aside}")
     for false in one.false:
         told = false.told
         lines.append(f"  FALSE {' or '.join(false.ids)}: {told.why}  [{told.calls}]")

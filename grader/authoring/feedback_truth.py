@@ -19,14 +19,15 @@ from grader.judging.marks import Trial
 from grader.worker.in_process import load_text_without_wall
 
 INPUT_SECONDS = 10.0  # of the processor, for one input of a trial
+MAX_SHARE_UNEXPLAINED = 0.1  # of the inputs on which the answer is wrong, for a name that is near
 
 
 class Truth(Enum):
     """How far a named mistake is the one that an answer makes."""
 
     TRUE = "wrong where the answer is, with its numbers, and right where the answer is"
-    EXPLAINS = "has the answer's numbers where the answer is wrong, and is wrong elsewhere too"
-    FALSE = "has other numbers somewhere where the answer is wrong"
+    NEAR = "has nearly always the answer's numbers where the answer is wrong, or is wrong elsewhere"
+    FALSE = "has other numbers where the answer is wrong"
     UNKNOWN = "no trial calls it"
 
 
@@ -53,7 +54,7 @@ class NameTruth:
         if len(names) < len(ids) or not any(names & set(trial.of) for trial in self._trials):
             return Truth.UNKNOWN, None
         found = [self._compare(source, ids) for source in (answer.source, *answer.parts)]
-        for truth in (Truth.TRUE, Truth.EXPLAINS):
+        for truth in (Truth.TRUE, Truth.NEAR):
             if any(one == truth for one, _ in found):
                 return truth, None
         told = [values for _, values in found if values is not None]
@@ -75,15 +76,20 @@ class NameTruth:
         if plain := [one for one, told in failing.items() if not self._is_special(one, told)]:
             inputs = [one for one in inputs if not self._is_special(one, failing.get(one))]
             failing = {one: failing[one] for one in plain}
-        if told := self._find_unexplained(side, named, failing):
-            return Truth.FALSE, told
+        unexplained = self._list_unexplained(side, named, failing)
+        if len(unexplained) > MAX_SHARE_UNEXPLAINED * len(failing):
+            least = min(unexplained, key=lambda told: told.elements)
+            share = f"on {len(unexplained)} of {len(failing)} inputs on which the answer is wrong"
+            return Truth.FALSE, replace(least, why=f"{least.why}; {share}")
+        if unexplained:
+            return Truth.NEAR, None
         beside = side.first_difference(named, [one for one in inputs if one not in failing])
-        return Truth.TRUE if beside is None else Truth.EXPLAINS, None
+        return Truth.TRUE if beside is None else Truth.NEAR, None
 
-    def _find_unexplained(
+    def _list_unexplained(
         self, side: SideBySide, named: ModuleType, failing: Mapping[Input, TrialValues]
-    ) -> TrialValues | None:
-        """Return the smallest failing input on which a mistake has other numbers than the answer.
+    ) -> list[TrialValues]:
+        """Return the failing inputs on which a mistake has other numbers than the answer.
 
         They are compared up to the first value of the trial that is wrong; the rest may follow
         from it.
@@ -96,11 +102,7 @@ class NameTruth:
                 if why := compare_numbers_coarsely(ours, theirs):
                     found.append(replace(told, why=f"value {place}: {why}"))
                     break
-        if not found:
-            return None
-        least = min(found, key=lambda told: told.elements)
-        share = f"on {len(found)} of {len(failing)} inputs on which the answer is wrong"
-        return replace(least, why=f"{least.why}; {share}")
+        return found
 
     def _is_special(self, one: Input, told: TrialValues | None) -> bool:
         """Return whether an input has half precision, or fails only on the device meta."""

@@ -19,7 +19,7 @@ from grader.authoring.feedback_truth import NameTruth
 from grader.authoring.feedback_written import list_written_answers
 from grader.cli.app import app
 from grader.core import catalog
-from grader.core.records import CheckResult, Diagnosis, NamedMistake, Stage, Verdict
+from grader.core.records import CheckResult, Diagnosis, NamedMistake, PinnedLine, Stage, Verdict
 from grader.judging import suite_runner
 
 EXERCISE = catalog.find_catalog_exercise("ex01_softmax")
@@ -72,7 +72,8 @@ def failed(*names, **more):
     """A failed check in a report that names these mistakes."""
     mistakes = tuple(NamedMistake(id=name, says="", mend="") for name in names)
     found = {"why": "out[0] is 1, but should be 2\n1 of 2 entries differ.", **more}
-    diagnosis = Diagnosis(mistakes=mistakes, stage=found.pop("stage", None))
+    parts = {part: found.pop(part) for part in ("stage", "pinned") if part in found}
+    diagnosis = Diagnosis(mistakes=mistakes, **parts)
     return CheckResult(
         id="test_values", says="", verdict=Verdict.FAILED, points=1, diagnosis=diagnosis, **found
     )
@@ -182,6 +183,8 @@ def test_a_name_for_one_of_two_written_mistakes_is_near(truth, written):
         ({"line": 7}, FeedbackClass.PINNED),
         ({"line": 8}, FeedbackClass.PINNED),
         ({"line": 9}, FeedbackClass.HELPED),
+        ({"pinned": PinnedLine(line=6, name="weights", got=())}, FeedbackClass.PINNED),
+        ({"pinned": PinnedLine(line=4, name="weights", got=())}, FeedbackClass.HELPED),
         ({"stage": Stage(name="mask")}, FeedbackClass.HELPED),
         ({"why": "out.dtype is float64, but should be float32"}, FeedbackClass.HELPED),
         ({}, FeedbackClass.NOTHING),
@@ -202,6 +205,15 @@ def test_a_whole_report_is_classed(written, truth):
     assert (right.kind, right.skipped) == (None, "no check fails")
     broken = trial.try_answer(single("1 / 0"))
     assert broken.skipped == "loading it raises ZeroDivisionError: division by zero"
+
+
+def test_an_exception_is_pinned_to_its_line(truth):
+    text = changed("powers.sum(dim=dim, keepdim=True)", "powers.total()")
+    [number] = [n for n, line in enumerate(text.splitlines(), 1) if "powers.total()" in line]
+    one = FeedbackTrial(EXERCISE, truth).try_answer(single(text, lines=(number,)))
+    assert (one.kind, one.lines, one.misplaced) == (FeedbackClass.PINNED, (number,), False)
+    other = FeedbackTrial(EXERCISE, truth).try_answer(single(text, lines=(number + 2,)))
+    assert (other.kind, other.misplaced) == (FeedbackClass.HELPED, True)
 
 
 def test_code_that_does_not_end_is_skipped(monkeypatch, truth):
