@@ -5,19 +5,22 @@ student's function is called on inputs of our own, and a property that it breaks
 keeps, on the same inputs, is a fact. Nothing is guessed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from grader.core.records import CheckResult, Diagnosis, Exercise, Fact
-from grader.judging import difference_facts
+from grader.judging import difference_facts, module_probes
 from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
-from grader.judging.fact_probes import Probe, list_fact_probes
+from grader.judging.fact_probes import list_fact_probes
 from grader.judging.judge import CheckFailure
 from grader.judging.probed_function import ProbedFunction, ProbingEnded, find_probed_function
 from grader.judging.student import Student
 
 MAX_FACTS = 3  # of one check
+
+T = TypeVar("T")
 
 
 def add_judged_facts(
@@ -36,7 +39,7 @@ def add_judged_facts(
         found = list(difference_facts.list_difference_facts(failure))
         if right is not None and not failure.fault.differs.subject.startswith("gradient"):
             if name not in probed:
-                probed[name] = list(_probe_function(exercise, name, student, right))
+                probed[name] = list(_probe_name(exercise, name, student, right))
             found += probed[name]
         new = tuple(one for one in found if (name, one.key) not in told)[:MAX_FACTS]
         told.update((name, one.key) for one in new)
@@ -45,17 +48,24 @@ def add_judged_facts(
     return tuple(map(with_facts, checks))
 
 
-def _probe_function(
-    exercise: Exercise, name: str, student: Student, right: Student
+def _probe_name(exercise: Exercise, name: str, student: Student, right: Student) -> Iterator[Fact]:
+    """Yield the properties that a function or module lacks and the solution's has."""
+    function, module = find_probed_function(exercise, name), exercise.classes.get(name)
+    if function is not None:
+        ours, theirs = (ProbedFunction(one, *function) for one in (student, right))
+        yield from _run_probes(exercise, list_fact_probes(ours), ours, theirs)
+    elif module is not None and module_probes.can_be_probed(module):
+        mine, solved = (module_probes.ProbedModule(x, module, right) for x in (student, right))
+        yield from _run_probes(exercise, module_probes.MODULE_PROBES, mine, solved)
+
+
+def _run_probes(
+    exercise: Exercise, probes: Sequence[Callable[[T, T, Draw], Fact | None]], ours: T, theirs: T
 ) -> Iterator[Fact]:
-    """Yield the properties that a function lacks and the solution's has, at most `MAX_FACTS`."""
-    declared = find_probed_function(exercise, name)
-    if declared is None:
-        return
-    ours, theirs = (ProbedFunction(one, *declared) for one in (student, right))
+    """Yield at most `MAX_FACTS` facts; where answers are remembered, no other comparison holds."""
     found = 0
     try:
-        for probe in list_fact_probes(ours):
+        for probe in probes:
             one = _run_probe(exercise, probe, ours, theirs)
             if one is not None and _run_probe(exercise, probe, theirs, theirs) is None:
                 yield one
@@ -67,7 +77,7 @@ def _probe_function(
 
 
 def _run_probe(
-    exercise: Exercise, probe: Probe, f: ProbedFunction, right: ProbedFunction
+    exercise: Exercise, probe: Callable[[T, T, Draw], Fact | None], f: T, right: T
 ) -> Fact | None:
     try:
         return probe(f, right, Draw("facts", exercise.slug, probe.__name__))

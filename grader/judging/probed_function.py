@@ -1,7 +1,8 @@
 """Calls one function of an answer on small inputs of our own, to find out what holds for it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,17 @@ def call_probed_function(
     student: Student, name: str, args: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """Call a function as a case of its own; raise `StudentFault`, or `ProbingEnded` if it hangs."""
+    with begin_probing_case(student):
+        return getattr(student, name)(*args, **options)
+
+
+@contextmanager
+def begin_probing_case(student: Student) -> Iterator[None]:
+    """Begin a case of no check; raise `ProbingEnded` if a call within it hangs, or ends it all."""
     CURRENT_CASE.set(Case())
     student.begin_case()
     try:
-        return getattr(student, name)(*args, **options)
+        yield
     except StudentFault as fault:
         cause = fault.__context__
         if isinstance(cause, WorkerFault) and not isinstance(cause, AnswerRaised):

@@ -68,6 +68,11 @@ FACT_SENTENCES = {
     "later_key_seen": "The output of query {query} changes with key {key}, which comes later.",
     "forbidden_key_seen": "The output of query {query} changes with key {key}, which it should not "
     "see.",
+    "later_token_seen": "The output of token {row} changes with token {token}, which comes later.",
+    "forbidden_token_seen": "The output of token {row} changes with token {token}, which it should "
+    "not see.",
+    "token_missed": "The output of token {row} does not change with token {token}, which it should "
+    "see.",
     "own_key_missed": "The output of query {query} does not change with key {key}, its own.",
     "key_missed": "The output of query {query} does not change with key {key}, which it should "
     "see.",

@@ -12,6 +12,7 @@ from grader.core.records import Fact
 from grader.judging import difference_facts, facts, suite_runner
 from grader.judging.case import LastCall, StudentFault, ValueDifference
 from grader.judging.judge import CheckFailure
+from grader.judging.module_probes import can_be_probed
 from grader.judging.probed_function import name_probed_family
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall
@@ -41,9 +42,7 @@ def probed(slug, name, answer):
     """The facts about one function of an exercise."""
     exercise = catalog.find_catalog_exercise(slug)
     return list(
-        facts._probe_function(
-            exercise, name, student(exercise, **{name: answer}), student(exercise)
-        )
+        facts._probe_name(exercise, name, student(exercise, **{name: answer}), student(exercise))
     )
 
 
@@ -157,6 +156,58 @@ def test_a_right_answer_lacks_nothing_however_it_is_written(slug):
         v for v in suite_runner.list_suite_variants(exercise) if families.get(v.of) and not v.edits
     ]
     assert {v.id: probed(slug, v.of, v.answer) for v in right} == {v.id: [] for v in right}
+
+
+def module(slug, name, change):
+    """A module of the solution whose answers are changed: change(self, x, answer)."""
+    right = getattr(load_solution_to_prove(catalog.find_catalog_exercise(slug)), name)
+
+    class Wrong(right):
+        def forward(self, x, *args, **kwargs):
+            return change(self, x, super().forward(x, *args, **kwargs))
+
+    return Wrong
+
+
+def growing(self, x, answer):
+    self.calls = getattr(self, "calls", 0) + 1
+    return answer * self.calls
+
+
+def leaking(self, x, answer):
+    return answer + torch.cat([x[:, 1:], x[:, :1] * 0], 1)
+
+
+@pytest.mark.parametrize(
+    "slug, name, change, keys",
+    [
+        ("ex04_heads", "MultiHeadAttention", lambda m, x, a: (a[0], a[1] * 0.9), ["row_sums"]),
+        ("ex04_heads", "MultiHeadAttention", lambda m, x, a: (a[0] - a[0].mean(0), a[1]), ["other_batch"]),
+        ("ex04_heads", "MultiHeadAttention", lambda m, x, a: (a[0] * m.num_heads, a[1]), ["one_head_only"]),
+        ("ex06_kv_cache", "CachedAttention", leaking, ["later_token_seen"]),
+        ("ex06_kv_cache", "CachedAttention", lambda m, x, a: a.tril(-1) * 0, ["token_missed"]),
+        ("ex06_kv_cache", "CachedAttention", growing, ["second_call"]),
+        ("ex07_mqa_gqa", "GroupedQueryAttention", lambda m, x, a: a * len(x), ["one_batch_only"]),
+        ("ex12_attention_block", "FeedForward", leaking, ["later_token_seen"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_module_is_told_what_it_lacks(slug, name, change, keys):
+    found = probed(slug, name, module(slug, name, change))
+    assert set(keys) <= {one.key for one in found}
+
+
+@pytest.mark.parametrize(
+    "slug", ["ex04_heads", "ex06_kv_cache", "ex07_mqa_gqa", "ex12_attention_block"]
+)
+def test_a_right_module_lacks_nothing_however_it_is_written(slug):
+    exercise = catalog.find_catalog_exercise(slug)
+    names = [n for n, declared in exercise.classes.items() if can_be_probed(declared)]
+    right = [v for v in suite_runner.list_suite_variants(exercise) if v.of in names and not v.edits]
+    assert names
+    assert {v.id: probed(slug, v.of, v.answer) for v in right} == {v.id: [] for v in right}
+    assert [probed(slug, name, module(slug, name, lambda m, x, a: a)) for name in names] == [
+        []
+    ] * len(names)
 
 
 def test_numbers_stand_beside_a_fact():

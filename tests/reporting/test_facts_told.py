@@ -19,13 +19,22 @@ EXAMPLE = "By hand, with q = [[1]]: output is [[2]], but should be [[3]]."
 
 def test_each_fact_that_is_found_has_a_sentence_and_each_sentence_a_fact():
     found = set()
-    for name in ("weight_probes", "attention_probes", "difference_facts"):
+    for name in ("weight_probes", "attention_probes", "module_probes", "difference_facts"):
         text = (ROOT / f"grader/judging/{name}.py").read_text("utf-8")
         found |= set(re.findall(r'fact\(\s*"(\w+)"|Fact\(key="(\w+)"', text))
     keys = {one or other for one, other in found}
     unseen = set(fact_text.FACT_SENTENCES) - keys
     assert keys <= set(fact_text.FACT_SENTENCES)
-    composed = ("ignores_", "taken_as_", "other_", "later_key", "forbidden_key", "key_missed")
+    composed = (
+        "ignores_",
+        "taken_as_",
+        "other_",
+        "later_key",
+        "forbidden_key",
+        "key_missed",
+        "later_token",
+        "forbidden_token",
+    )
     assert all(key.startswith(composed) for key in unseen)
 
 
