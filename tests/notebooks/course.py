@@ -12,9 +12,11 @@ from nbgrader.apps import NbGraderAPI
 from typer.testing import CliRunner
 
 from grader.cli.app import app
+from grader.core import catalog
 from grader.core.catalog import ROOT
+from grader.core.translation import Words
 from grader.release import course_release
-from grader.submission.solution_text import solution_path, split_cells
+from grader.release.notebook_pages import build_released_notebook
 
 SLUG = "ex01_softmax"
 BIN = Path(sys.executable).parent
@@ -65,13 +67,13 @@ def released(course: Path, slug: str = SLUG) -> nbformat.NotebookNode:
 
 
 def solution(slug: str = SLUG) -> dict[str, str]:
-    """The text of each cell of a solution, by the function or class that it defines."""
-    texts = [
-        c.text
-        for c in split_cells(solution_path(slug).read_text(encoding="utf-8"))
-        if c.kind == "code"
-    ]
-    return {t.partition("(")[0].split()[-1]: t for t in texts if t.startswith(("def ", "class "))}
+    """The text of each answer cell with the solution in it, by the cell's id."""
+    built = build_released_notebook(catalog.find_catalog_exercise(slug), Words("en"))
+    return {
+        id_of(cell): cell.source
+        for cell in built.cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    }
 
 
 def id_of(cell) -> str:
