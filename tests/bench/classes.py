@@ -1,8 +1,10 @@
 """What grading a class costs, how that grows, and what more processes bring.
 
 `make bench-class` prints all three tables; ARGS="throughput", "growth 10 100 1000" or "scaling" one
-of them. ARGS="scaling --check" fails if a second process brings much less than recorded. Every answer is a right one of the core track, graded without speed, and no two files are
-alike. Seconds are of a whole `grader class`, its start and its pages among them.
+of them, and ARGS="growth 5000 ex01_softmax" one for the exercises named. ARGS="scaling --check"
+fails if a second process brings much less than recorded. Every answer is a right one of the core
+track, graded without speed, and no two files are alike. Seconds are of a whole `grader class`, its
+start and its pages among them.
 """
 
 import json
@@ -36,6 +38,7 @@ def main(arguments: list[str]) -> None:
         "throughput": throughput, "growth": growth,
         "scaling": partial(scaling, check="--check" in arguments),
     }  # fmt: skip
+    SLUGS[:] = [slug for slug in SLUGS if slug in arguments] or SLUGS
     for name in [a for a in arguments if a in parts] or parts:
         with tempfile.TemporaryDirectory() as folder:
             parts[name](Path(folder), [int(a) for a in arguments if a.isdigit()])
