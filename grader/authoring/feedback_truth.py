@@ -13,9 +13,9 @@ from grader.authoring.feedback_answers import WrongAnswer
 from grader.authoring.side_by_side import Input, SideBySide, TrialValues
 from grader.authoring.values import Items, Numbers
 from grader.core.records import Exercise
-from grader.judging.diagnosis import MistakeCatalogue
 from grader.judging.likeness import MATCH_RTOL, measure_judged_distance
 from grader.judging.marks import Trial
+from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.worker.in_process import load_text_without_wall
 
 INPUT_SECONDS = 10.0  # of the processor, for one input of a trial

@@ -8,10 +8,11 @@ from types import ModuleType
 from typing import Any
 
 from grader.core.records import CheckResult, Exercise, Verdict
-from grader.judging import diagnosis, solution_modules, suite_runner
-from grader.judging.diagnosis import MistakeCatalogue
+from grader.judging import solution_modules, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, Variant, edited
+from grader.judging.mistake_catalogue import MistakeCatalogue
+from grader.judging.naming import name_mistake
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall
 
@@ -64,7 +65,7 @@ def run_suite_on_mistake(
     only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
     results = suite_runner.run_suite_checks(exercise, judge, only)
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
-    named = [m.id for f in failed for m in diagnosis.diagnose_mistake(f, judge, known, only)]
+    named = [m.id for f in failed for m in name_mistake(f, judge, known, only)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
     return CaughtMistake(
         mistake=mistake,

@@ -28,7 +28,7 @@ from grader.core import allowed_tables, catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import drills, suite_runner
-from grader.judging.diagnosis import MistakeCatalogue
+from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.worker import requirements
 from grader.worker.child import operator_list
 from grader.worker.nursery import Nursery

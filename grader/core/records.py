@@ -186,12 +186,18 @@ class SmallExample:
 class Diagnosis:
     """The diagnosis of a wrong answer: which mistake gives it, and where it is wrong."""
 
-    mistakes: tuple[NamedMistake, ...] = ()  # one; or two that give the same answers
+    mistakes: tuple[NamedMistake, ...] = ()  # one; or two
+    together: bool = False  # whether both are made; else the answer does not tell which
     places: tuple[WrongPlaces, ...] = ()
     stage: Stage | None = None
     facts: tuple[Fact, ...] = ()  # where no mistake is named, the most basic first
     pinned: PinnedLine | None = None  # in the first failing check that shows it
     example: SmallExample | None = None
+
+    @property
+    def link(self) -> str:
+        """What stands before the second mistake."""
+        return "And: " if self.together else "Or: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

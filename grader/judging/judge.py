@@ -101,6 +101,20 @@ class Judge:
         """Return the failed checks, in the order of the suite."""
         return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
 
+    def verdict(self, check: str) -> Verdict | None:
+        """Return the verdict on a check; None if it was not asked."""
+        tally = self._tallies.get(check)
+        return None if tally is None else self._check_result(tally, {}).verdict
+
+    def list_passed_cases(self, name: str, most: int) -> list[CheckCase]:
+        """Return the first cases, at most so many a check, of the passed checks calling `name`."""
+        return [
+            case
+            for check, tally in self._tallies.items()
+            if name in tally.calls and self.verdict(check) is Verdict.PASSED
+            for case in tally.cases[:most]
+        ]
+
     def run(self, cases: Sequence[CheckCase]) -> None:
         """Run cases in their order; raise nothing, whatever an answer or a suite does."""
         self._register_cases(cases)

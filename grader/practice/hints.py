@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.core.errors import GraderFault, UserError
-from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
+from grader.core.records import CheckResult, Diagnosis, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
@@ -169,10 +169,10 @@ def _describe_failure_to_hint(
         return (words("{slug} is not started yet. Its lesson is {lesson}; {name} comes first.",
                       slug=exercise.slug, lesson=lesson, name=name),)  # fmt: skip
     says = words.check(exercise.slug, failed.id, failed.says)
-    mistakes = failed.diagnosis.mistakes if failed.diagnosis else ()
-    told = [words.mistake(exercise.slug, m.id, m.says, m.mend)[0] for m in mistakes]
+    found = failed.diagnosis or Diagnosis()
+    told = [words.mistake(exercise.slug, m.id, m.says, m.mend)[0] for m in found.mistakes]
     return words("This fails in {slug}: {check}", slug=exercise.slug, check=says), *(
-        f"{words('Or: ') if number else ''}{mistake}" for number, mistake in enumerate(told)
+        f"{words(found.link) if number else ''}{mistake}" for number, mistake in enumerate(told)
     )
 
 

@@ -80,6 +80,7 @@ def _report_check_as_json(c: CheckResult) -> dict[str, Any]:
 def _report_diagnosis_as_json(d: Diagnosis) -> dict[str, Any]:
     return {
         "mistakes": [{"id": m.id, "says": m.says, "mend": m.mend} for m in d.mistakes],
+        "together": d.together,
         "places": [{"axis": p.axis, "wrong": list(p.wrong), "size": p.size} for p in d.places],
         "stage": None if d.stage is None else _report_stage_as_json(d.stage),
         "pinned": None if d.pinned is None else _report_pinned_line_as_json(d.pinned),

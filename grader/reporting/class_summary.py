@@ -186,7 +186,7 @@ def _list_reported_mistakes(report: Report) -> set[_Key]:
         (slug, named.id, named.says, named.mend)
         for slug, diagnosis in known
         for named in diagnosis.mistakes
-        if len(diagnosis.mistakes) == 1
+        if len(diagnosis.mistakes) == 1 or diagnosis.together
     }
 
 

@@ -90,6 +90,7 @@ def _parse_reported_check(found: dict[str, Any]) -> CheckResult:
 def _parse_reported_diagnosis(found: dict[str, Any]) -> Diagnosis:
     return Diagnosis(
         mistakes=tuple(NamedMistake(**m) for m in found["mistakes"]),
+        together=found.get("together", False),
         places=tuple(
             WrongPlaces(axis=p["axis"], wrong=tuple(p["wrong"]), size=p["size"])
             for p in found["places"]

@@ -56,7 +56,7 @@ def _render_item_explanation(c: CheckResult, e: ExerciseReport, words: Words) ->
         yield where
     for number, m in enumerate(c.diagnosis.mistakes):
         told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
-        yield f"{words('Or: ') if number else ''}{told}"
+        yield f"{words(c.diagnosis.link) if number else ''}{told}"
     yield from fact_text.report_facts(c.diagnosis.facts, words)
     if c.diagnosis.example is not None:
         yield fact_text.report_small_example(c.diagnosis.example, words)

@@ -71,7 +71,7 @@ def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> 
         yield Text(where)
     for number, mistake in enumerate(d.mistakes):
         says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
-        yield Text.assemble(words("Or: ") if number else "", (says, "yellow"))
+        yield Text.assemble(words(d.link) if number else "", (says, "yellow"))
         if mend:
             yield Text(mend, style="dim")
     yield from map(Text, fact_text.report_facts(d.facts, words))

@@ -20,9 +20,9 @@ from grader.core import catalog, sealed_bundle
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.cuda import compiled_answer as cuda
 from grader.judging import recorded_cases, solution_modules, suite_runner
-from grader.judging.diagnosis import MistakeCatalogue
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, edited
+from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.student import Student
 from grader.release.sealed.record_cases import (
     Recorded,

@@ -12,14 +12,15 @@ import torch
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.core.records import WrongPlaces
-from grader.judging import diagnosis, likeness, location, suite_runner
+from grader.judging import likeness, location, naming, suite_runner
 from grader.judging.case import StudentFault, ValueDifference
 from grader.judging.judge import Judge
+from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.student import Student
 from grader.reporting import locations
 from grader.worker.in_process import call_without_wall
 
-CATALOGUES = {e.slug: diagnosis.MistakeCatalogue(e) for e in catalog.list_catalog_exercises()}
+CATALOGUES = {e.slug: MistakeCatalogue(e) for e in catalog.list_catalog_exercises()}
 
 
 def judged(slug, **names):
@@ -40,7 +41,7 @@ def named(slug, **names):
     judge = judged(slug, **names)
     assert judge.failures
     return {
-        f.check: tuple(m.id for m in diagnosis.diagnose_mistake(f, judge, CATALOGUES[slug]))
+        f.check: tuple(m.id for m in naming.name_mistake(f, judge, CATALOGUES[slug]))
         for f in judge.failures
     }
 
@@ -276,7 +277,7 @@ def test_arrays_without_entries_do_not_differ_and_raise_no_warning(shape):
 
 
 def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monkeypatch):
-    known = diagnosis.MistakeCatalogue(catalog.find_catalog_exercise("ex01_softmax"))
+    known = MistakeCatalogue(catalog.find_catalog_exercise("ex01_softmax"))
     mistake = next(m for m in known.mistakes if m.caught_by == "test_numpy_values")
     none, asked, run = frozenset(), [], Judge.run
     monkeypatch.setattr(Judge, "run", lambda self, cases: asked.append(cases) or run(self, cases))

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from grader.core import catalog
 from grader.core.translation import Words
-from grader.judging.diagnosis import MistakeCatalogue
+from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.student import Student
 from grader.practice.show import show_text
 from grader.practice.show.example import trace_example_to_show

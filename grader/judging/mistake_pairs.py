@@ -1,0 +1,110 @@
+"""Binds two mistakes of the catalogue together, so that an answer makes both at once.
+
+Nothing is copied: a mistake is mostly a right function of the catalogue with one thing changed.
+Where mistake A calls such a function, the pair lets it call mistake B instead; two classes that
+change different methods become one class that inherits from both; mistakes of two names are each
+bound to their own.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from grader.judging.marks import Mistake
+
+_MADE_BY_PYTHON = {"__module__", "__doc__", "__qualname__", "__mark__", "__dict__", "__weakref__"}
+
+
+class SamePart(Exception):
+    """Raised by a pair whose mistakes change the same part: they cannot be made at once."""
+
+
+def combine_mistakes(one: Mistake, other: Mistake) -> Any:
+    """Return an answer that makes two mistakes of one name; None if they cannot be combined."""
+    first, second = one.answer, other.answer
+    if inspect.isclass(first) and inspect.isclass(second):
+        return _combine_classes(first, second)
+    if isinstance(first, FunctionType) and isinstance(second, FunctionType):
+        base = _find_replaced_base(first, second)
+        return base and _combine_functions(first, second, base)
+    return None
+
+
+def _combine_classes(one: type, other: type) -> type | None:
+    """Return a class with the changed methods of both, if `one` lets those of `other` run."""
+    mine, theirs = _list_changed_methods(one, other), _list_changed_methods(other, one)
+    if not mine or not theirs:
+        return None
+    if any(not _calls_super(mine[name]) for name in mine.keys() & theirs.keys()):
+        return None
+    try:
+        return type(f"{one.__name__}_and_{other.__name__}", (one, other), {})
+    except TypeError:  # no order of their bases fits both
+        return None
+
+
+def _list_changed_methods(one: type, other: type) -> dict[str, Any]:
+    """Return what `one` and its bases define that are not also bases of `other`."""
+    own = [base for base in one.__mro__ if base not in other.__mro__]
+    return {
+        name: value
+        for base in reversed(own)
+        for name, value in vars(base).items()
+        if name not in _MADE_BY_PYTHON
+    }
+
+
+def _calls_super(method: Any) -> bool:
+    return isinstance(method, FunctionType) and "super" in method.__code__.co_names
+
+
+@cache
+def _find_replaced_base(one: FunctionType, other: FunctionType) -> str | None:
+    """Return the name of the right function that `one` calls and that `other` can stand for."""
+    wanted = inspect.signature(other).parameters.keys()
+    for name in one.__code__.co_names:
+        base = one.__globals__.get(name)
+        if isinstance(base, FunctionType) and base is not other and not hasattr(base, "__mark__"):
+            given = list(inspect.signature(base).parameters)
+            if given[: len(wanted)] == list(wanted):
+                return name
+    return None
+
+
+def _combine_functions(one: FunctionType, other: FunctionType, base: str) -> FunctionType:
+    """Let `one` call `other` where it calls the right function; both must call it otherwise."""
+    right = one.__globals__[base]
+    takes = inspect.signature(right)
+    wanted = inspect.signature(other).parameters.keys()
+
+    def changed_too(*args: Any, **kwargs: Any) -> Any:
+        given = takes.bind(*args, **kwargs).arguments
+        rest = {name: value for name, value in given.items() if name not in wanted}
+        inner = _bind_global(other, base, _pass_on(right, rest)) if rest else other
+        return inner(**{name: value for name, value in given.items() if name in wanted})
+
+    return _bind_global(one, base, changed_too)
+
+
+def _pass_on(right: FunctionType, rest: dict[str, Any]) -> Callable[..., Any]:
+    """Return the right function with what the outer mistake passes besides."""
+    takes = inspect.signature(right)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if rest.keys() & takes.bind(*args, **kwargs).arguments.keys():
+            raise SamePart
+        return right(*args, **kwargs, **rest)
+
+    return called
+
+
+def _bind_global(function: FunctionType, name: str, value: Any) -> FunctionType:
+    """Return a copy of a function in which a global name stands for something else."""
+    made = FunctionType(
+        function.__code__, {**function.__globals__, name: value}, function.__name__,
+        function.__defaults__, function.__closure__,
+    )  # fmt: skip
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made

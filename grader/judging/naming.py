@@ -1,0 +1,166 @@
+"""Names the mistake behind failed checks: one of the catalogue, or two at once.
+
+The failed cases run again, with the same inputs, on every mistake of the exercise, in this trusted
+process. A mistake is named only if it fits everything: its answer is close to the student's and far
+from the right one, or raises the same error, in every failed check that calls it and on fresh
+inputs, and it passes what the student passed. Where a match may be chance (a shape, a NaN
+everywhere, an exception), it must fail the very checks that the student failed. An error about
+sizes that do not fit each other shows nothing at all. No match, no guess.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+from torch import Tensor
+
+from grader.core.records import Verdict
+from grader.judging import likeness
+from grader.judging.case import LastCall, StudentFault
+from grader.judging.judge import CheckFailure, Judge
+from grader.judging.marks import CheckCase, Mistake
+from grader.judging.mistake_catalogue import MistakeCatalogue, list_failed_checks
+from grader.judging.student import StudentObject
+
+FRESH_DRAWS = 3  # times that the same case runs again with other inputs
+MAX_OTHER_CASES = 4  # further cases of the check that run
+MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
+MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
+MAX_NAMED_MISTAKES = 2  # mistakes that are named together
+_SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
+    "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
+    "|cannot reshape|not aligned|do not match"
+)
+
+
+def name_mistake(
+    failure: CheckFailure,
+    judge: Judge,
+    known: MistakeCatalogue,
+    only: frozenset[str] = frozenset(),
+) -> tuple[Mistake, ...]:
+    """Name the mistake that a failure shows, or two that cannot be told apart, or none.
+
+    only  the checks that `judge` has run, with the checks they need; empty if it has run all
+    """
+    found = find_mistakes(failure, judge, known, only)
+    return tuple(found) if len(found) <= MAX_NAMED_MISTAKES else ()
+
+
+def find_mistakes(
+    failure: CheckFailure,
+    judge: Judge,
+    known: MistakeCatalogue,
+    only: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
+) -> list[Mistake]:
+    """Return every mistake that fits everything that the student's function gave.
+
+    without  names of the student's of which no mistake is asked
+    """
+    if shows_nothing(failure):
+        return []
+    found = [m for m in known.mistakes if m.of in failure.calls - without and may_be_made(m, judge)]
+    found = [m for m in found if has_judged_answer(failure.asked, m, known)]
+    return keep_fitting(found, failure, judge, known, only)
+
+
+def shows_nothing(failure: CheckFailure) -> bool:
+    """Return whether a failure can be matched by chance only."""
+    detail = failure.fault.detail
+    return failure.fault.kind == "NotImplementedError" or bool(_SHAPE_MISMATCH.search(detail))
+
+
+def may_be_made(mistake: Mistake, judge: Judge) -> bool:
+    """Return whether the student has not passed the check that detects a mistake."""
+    return judge.verdict(mistake.caught_by) is not Verdict.PASSED
+
+
+def keep_fitting(
+    found: list[Mistake], failure: CheckFailure, judge: Judge, known: MistakeCatalogue,
+    only: frozenset[str] = frozenset(), fully_run: int = MAX_FULLY_RUN_MISTAKES,
+) -> list[Mistake]:  # fmt: skip
+    """Keep the mistakes that fit a failure, cases like it, and all else that the student gave.
+
+    fully_run  the most mistakes whose checks all run, where that tells them apart
+    """
+    found = keep_same_fault(failure.fault, found, judge, known, failure.case)
+    for case, again in _draw_like_cases(failure):
+        if not found:
+            break
+        fault = judge.ask(judge.student, case, *again)
+        found = keep_same_fault(fault, found, judge, known, case, *again)
+    found = [m for m in found if _fits_other_failures(m, failure, judge, known)]
+    found = [m for m in found if _passes_what_passed(m, judge, known)]
+    sure = any(
+        likeness.is_distinctive_mistake(f.fault.differs)
+        for f in judge.failures
+        if not f.calls.isdisjoint(failure.calls)
+    )
+    if len(found) > fully_run or (len(found) == 1 and sure):
+        return found if sure else []
+    same = [m for m in found if known.fails(m, list_failed_checks(known.names(m), judge), only)]
+    return same or (found if sure else [])
+
+
+def _fits_other_failures(
+    mistake: Mistake, failure: CheckFailure, judge: Judge, known: MistakeCatalogue
+) -> bool:
+    """Return whether a mistake gives the student's faults in all other failed checks calling it."""
+    return all(
+        is_fault_alike(other.fault, known.fault(mistake, judge, other.case))
+        for other in judge.failures
+        if other is not failure and not other.calls.isdisjoint(known.names(mistake))
+    )
+
+
+def is_fault_alike(one: StudentFault, other: StudentFault | None) -> bool:
+    """Return whether two faults are alike; two errors of one kind may have other messages."""
+    raised = other is not None and bool(one.kind) and one.kind == other.kind
+    return raised or likeness.are_judged_faults_alike(one, other)
+
+
+def _passes_what_passed(mistake: Mistake, judge: Judge, known: MistakeCatalogue) -> bool:
+    return all(
+        known.fault(mistake, judge, case) is None
+        for name in known.names(mistake)
+        for case in judge.list_passed_cases(name, MAX_PASSED_CASES)
+    )
+
+
+def has_judged_answer(asked: LastCall | None, mistake: Mistake, known: MistakeCatalogue) -> bool:
+    """Return whether a mistake answers the last call as the student did: a quick first filter."""
+    if asked is None or any(isinstance(x, StudentObject) for x in asked.args):
+        return True
+    function = getattr(known.module(mistake), asked.name, None)
+    if function is None:
+        return False
+    try:
+        answer = function(*_copy_judged_arguments(asked.args), **asked.kwargs)
+    except Exception:  # whatever a wrong answer raises; the student's came back
+        return False
+    return likeness.are_judged_answers_alike(answer, asked.value)
+
+
+def _copy_judged_arguments(values: Sequence[Any]) -> list[Any]:
+    """Copy the arguments; an object that occurs twice is copied once."""
+    made = {id(x): x.detach().clone() if isinstance(x, Tensor) else deepcopy(x) for x in values}
+    return [made[id(x)] for x in values]
+
+
+def keep_same_fault(
+    fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue,
+    case: CheckCase, *again: str,
+) -> list[Mistake]:  # fmt: skip
+    return [
+        m
+        for m in mistakes
+        if likeness.are_judged_faults_alike(fault, known.fault(m, judge, case, *again))
+    ]
+
+
+def _draw_like_cases(failure: CheckFailure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
+    """Yield further cases that may tell mistakes apart."""
+    yield from ((case, ()) for case in failure.more[:MAX_OTHER_CASES])
+    yield from ((failure.case, ("again", str(n))) for n in range(FRESH_DRAWS))

@@ -1,0 +1,152 @@
+"""Names the mistakes of an answer: for each failed check one, or two that are made at once.
+
+Two are looked for where no single mistake fits everything. The likeliest pairs come first:
+mistakes that each fit a failed check by themselves, then one of these with any other, then any two.
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, permutations, product
+
+from grader.judging import naming
+from grader.judging.judge import CheckFailure, Judge
+from grader.judging.marks import Mistake
+from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
+
+MAX_PAIRS_RUN = 200  # pairs that a failed case runs on
+MAX_PAIRS_ASKED = 4_000  # pairs that answer the student's last call once more
+MAX_FULLY_RUN_PAIRS = 2  # pairs whose checks all run, where a match may be chance
+NAMING_SECONDS = 2.0  # of the processor, for the names of one answer
+MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The mistakes that a failed check shows."""
+
+    mistakes: tuple[Mistake, ...] = ()
+    together: bool = False  # whether the answer makes both; else one, which cannot be told
+
+
+def name_failures(judge: Judge, known: MistakeCatalogue) -> dict[str, Named]:
+    """Return what each failed check shows, by the check's name; () where time does not suffice."""
+    named = {failure.check: Named() for failure in judge.failures}
+    known.until = time.process_time() + NAMING_SECONDS
+    try:
+        for failure, found in _name_each(judge, known):
+            named[failure.check] = found
+    except OutOfTime:
+        pass  # what is named until here fits everything
+    finally:
+        known.until = math.inf
+    return named
+
+
+def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFailure, Named]]:
+    """Yield what failed checks show, as it is found."""
+    unnamed, fitting, asked = [], list[Mistake](), frozenset[str]()
+    for failure in judge.failures:
+        # A mistake fits everything or is refused: each is asked at the first failure that calls it.
+        fitting += naming.find_mistakes(failure, judge, known, without=asked)
+        found = [m for m in fitting if m.of in failure.calls]
+        if not naming.shows_nothing(failure):
+            asked |= failure.calls
+            unnamed += [] if found else [failure]
+        if found and len(found) <= naming.MAX_NAMED_MISTAKES:
+            yield failure, Named(tuple(found))
+    pair = _name_pair(unnamed[:MAX_FAILURES_TRIED], judge, known)
+    for failure in unnamed if pair else []:
+        yield failure, _share_pair(pair, failure, judge, known)
+
+
+def _share_pair(
+    pair: tuple[Mistake, ...], failure: CheckFailure, judge: Judge, known: MistakeCatalogue
+) -> Named:
+    """Return those of a pair that a failed check shows: one if it gives the fault alone."""
+    mine = tuple(m for m in pair if m.of in failure.calls)
+    alone = naming.keep_same_fault(failure.fault, list(mine), judge, known, failure.case)
+    if len(mine) < 2 or len(alone) == 1:
+        return Named(tuple(alone) or mine)
+    return Named(mine, together=True)
+
+
+def _name_pair(
+    failures: list[CheckFailure], judge: Judge, known: MistakeCatalogue
+) -> tuple[Mistake, ...]:
+    """Name two mistakes, the more basic first, that fit everything together and not alone.
+
+    Only one is named where it fits with several others; none if the answer does not tell.
+    """
+    left = _Left()
+    alone = {f.check: _list_alone(f, judge, known) for f in failures}
+    for failure in failures:
+        every = [m for m in known.mistakes if naming.may_be_made(m, judge)]
+        mine = alone[failure.check]
+        others = [m for check, found in alone.items() if check != failure.check for m in found]
+        near = [m for m in every if m.of in failure.calls]
+        for pairs in (product(mine, others), product(mine + others, every), permutations(near, 2)):
+            found = _find_pairs(failure, _both_orders(pairs), judge, known, left)
+            common = set.intersection(*found) if found else set()
+            if common:
+                return tuple(m for m in known.mistakes if m.id in common)
+            if found:
+                return ()
+    return ()
+
+
+@dataclass(slots=True)
+class _Left:
+    """What may still be spent on the pairs of one answer."""
+
+    asked: int = MAX_PAIRS_ASKED
+    run: int = MAX_PAIRS_RUN
+
+
+def _list_alone(failure: CheckFailure, judge: Judge, known: MistakeCatalogue) -> list[Mistake]:
+    """Return the mistakes that give a failed case's fault, whatever else they do.
+
+    Those that this check detects are asked first, and no others if one of them fits.
+    """
+    found = [m for m in known.mistakes if m.of in failure.calls and naming.may_be_made(m, judge)]
+    found = [m for m in found if naming.has_judged_answer(failure.asked, m, known)]
+    own = [m for m in found if m.caught_by == failure.check]
+    for some in (own, [m for m in found if m not in own]):
+        if fit := naming.keep_same_fault(failure.fault, some, judge, known, failure.case):
+            return fit
+    return []
+
+
+def _both_orders(pairs: Iterable[tuple[Mistake, Mistake]]) -> Iterator[tuple[Mistake, Mistake]]:
+    """Yield every pair once in each order: either mistake may be the one that calls the other."""
+    seen = set()
+    for pair in chain.from_iterable(((one, other), (other, one)) for one, other in pairs):
+        key = pair[0].id, pair[1].id
+        if key[0] != key[1] and key not in seen:
+            seen.add(key)
+            yield pair
+
+
+def _find_pairs(
+    failure: CheckFailure, pairs: Iterable[tuple[Mistake, Mistake]], judge: Judge,
+    known: MistakeCatalogue, left: _Left,
+) -> list[set[str]]:  # fmt: skip
+    """Return the pairs that fit everything, each as the names of its mistakes."""
+    found: dict[str, set[str]] = {}
+    made = []
+    for one, other in pairs:
+        if left.asked <= 0 or left.run <= 0:
+            break
+        pair = known.pair(one, other)
+        if pair is None or failure.calls.isdisjoint(known.names(pair)):
+            continue
+        left.asked -= 1
+        if not naming.has_judged_answer(failure.asked, pair, known):
+            continue
+        left.run -= 1
+        if naming.keep_same_fault(failure.fault, [pair], judge, known, failure.case):
+            found[pair.id] = {one.id, other.id}
+            made.append(pair)
+    kept = naming.keep_fitting(made, failure, judge, known, fully_run=MAX_FULLY_RUN_PAIRS)
+    return [found[pair.id] for pair in kept]
