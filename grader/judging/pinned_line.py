@@ -17,7 +17,12 @@ from grader.judging import solution_modules, suite_runner
 from grader.judging.case import StudentFault
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase
-from grader.judging.right_values import Explained, RightValues
+from grader.judging.right_values import (
+    Explained,
+    Explanation,
+    RightValues,
+    is_plain_number,
+)
 from grader.judging.student import Student, find_judged_submission, trace_student_calls
 from grader.judging.traced_values import (
     CLOSE,
@@ -142,15 +147,14 @@ def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLi
     for at, one in enumerate(trace):
         for source in one.sources:
             users[source].append(at)
-    answers = [at for at, x in enumerate(trace) if x.kind == "answer"]
-    wrong = [at for at in answers if explained[at] is not Explained.YES]
+    wrong = _list_wrong_answers(trace, wanted)
     # A variable that is returned as it is is as surely wrong as what is returned.
     sure = {at for at, x in enumerate(trace) if any(_is_returned(x, trace[one]) for one in wrong)}
     found = [
         at
         for at, one in enumerate(trace)
         if explained[at] < (Explained.YES if at in sure else Explained.PERHAPS)
-        and not one.whole
+        and (at in sure or _is_surely_other(one, explanations[at]))
         and one.sources
         and all(explained[x] is Explained.YES for x in one.sources)
         and explanations[at].instead
@@ -158,12 +162,45 @@ def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLi
     ]
     if not found or len({trace[at].line for at in found}) > 1:
         return None
-    one = trace[found[0]]
-    assert one.value is not None
-    shapes = {x.value.shape for x in explanations[found[0]].instead if x.value is not None}
-    got = one.value.shape
-    right = got if got in shapes else shapes.pop() if len(shapes) == 1 else None
-    return PinnedLine(line=one.line, name=one.name, got=got, right=right)
+    one, instead = trace[found[0]], explanations[found[0]].instead
+    if found[0] in sure:
+        instead = _find_wanted_answer(one, trace, wanted) or instead
+    got = () if one.value is None else one.value.shape
+    return PinnedLine(line=one.line, name=one.name, got=got, right=_choose_shape(got, instead))
+
+
+def _is_surely_other(one: TracedValue, explanation: Explanation) -> bool:
+    """Return whether a value can hardly be a right step that no right answer of ours takes.
+
+    From one value alone many steps lead to a value of the same shape.
+    """
+    if is_plain_number(one) or one.value is None:
+        return False
+    shapes = {x.value.shape for x in explanation.instead if x.value is not None}
+    return explanation.sources != 1 or one.value.shape not in shapes
+
+
+def _find_wanted_answer(one: TracedValue, trace: Trace, wanted: Trace) -> Trace:
+    """Return what should have been returned in the place of a value; () if that is not known."""
+    ours, theirs = ([x for x in y if x.kind == "answer"] for y in (trace, wanted))
+    pairs = zip(ours, theirs, strict=False)
+    return next(((x,) for mine, x in pairs if _is_returned(one, mine)), ())
+
+
+def _choose_shape(got: tuple[int, ...], instead: Trace) -> tuple[int, ...] | None:
+    """Return the right shape: the one that is there, if it may be, else the only one."""
+    shapes = {x.value.shape for x in instead if x.value is not None}
+    return got if got in shapes else shapes.pop() if len(shapes) == 1 else None
+
+
+def _list_wrong_answers(trace: Trace, wanted: Trace) -> list[int]:
+    """Return the places of the answers in a trace that are not those wanted."""
+    ours = [at for at, x in enumerate(trace) if x.kind == "answer"]
+    theirs = [x for x in wanted if x.kind == "answer"]
+    if len(ours) != len(theirs):
+        return ours
+    pairs = zip(ours, theirs, strict=True)
+    return [at for at, x in pairs if not are_traced_values_equal(trace[at], x)]
 
 
 def _is_returned(one: TracedValue, answer: TracedValue) -> bool:

@@ -35,6 +35,7 @@ class Explanation:
 
     explained: Explained
     known: bool  # a right answer has these numbers, if from others, and they are not all the same
+    sources: int  # different values that it was computed from, whole numbers left out
     instead: tuple[TracedValue, ...]
 
 
@@ -98,7 +99,7 @@ class RightValues:
                 explained = max(explained, Explained.PERHAPS)
             instead = named or others
             known = numbers[-1] is not None and not _is_one_number(one)
-            found.append(Explanation(explained, known, instead))
+            found.append(Explanation(explained, known, len(came), instead))
         return found
 
     def _explain(
@@ -181,6 +182,13 @@ def _is_perhaps_traced_value(one: TracedValue, other: TracedValue) -> bool:
 def _is_one_number(one: TracedValue) -> bool:
     """Return whether all numbers of a value are the same."""
     return one.value is not None and np.unique(one.value).size <= 1
+
+
+def is_plain_number(one: TracedValue) -> bool:
+    """Return whether a value is whole or filled with one number, as buffers are to begin with."""
+    if one.value is None or one.whole:
+        return True
+    return _is_one_number(one) and (one.value.ndim > 0 or one.value in (0.0, 1.0))
 
 
 def _is_part_of(small: Array, large: Array, close: float) -> bool:
