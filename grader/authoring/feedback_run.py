@@ -36,7 +36,7 @@ from grader.authoring.processes import READY, JobKind
 from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, Submission, Verdict
-from grader.judging import diagnosis, suite_runner
+from grader.judging import diagnosis, mistake_catalogue, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall, load_text_without_wall
@@ -119,7 +119,8 @@ class FeedbackTrial:
         judged = time.process_time() - started
         if why := self._reason_to_skip(answer, judge, results):
             return describe_skipped_answer(self._exercise.slug, answer, why)
-        diagnosis.bind_mistake_catalogue.cache_clear()  # a report on one answer begins without it
+        # A report on one answer begins without it.
+        mistake_catalogue.bind_mistake_catalogue.cache_clear()
         started = time.process_time()
         with limit_seconds_of_proof(DIAGNOSIS_SECONDS):
             checks = diagnosis.diagnose_failed_checks(self._exercise, results, judge)

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.core.records import CheckResult, Diagnosis, Exercise, NamedMistake, Stage
-from grader.judging import facts, location, stages
+from grader.judging import facts, location, pinned_line, stages
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue, bind_mistake_catalogue
 from grader.judging.pair_naming import Named, name_failures
 from grader.judging.plainest import find_plainest_failures, show_plainest_failures
 from grader.judging.small_examples import add_small_examples
-from grader.judging.plainest import find_plainest_failures, show_plainest_failures
 
 
 def diagnose_failed_checks(
