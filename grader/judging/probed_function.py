@@ -138,7 +138,8 @@ def name_probed_family(function: DeclaredFunction) -> str:
         return ""
     if names[:3] == ("q", "k", "v") and required == 3:
         return "attention"
-    if next(iter(function.returns)) != "weights" or not function.shapes:
+    weights = next(iter(function.returns)) == "weights" or function.name.endswith("softmax")
+    if not weights or not function.shapes:
         return ""
     if names[:2] == ("scores", "keep") and required == 2:
         return "masked"
