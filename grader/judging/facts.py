@@ -33,14 +33,16 @@ def add_judged_facts(
 
     def with_facts(check: CheckResult) -> CheckResult:
         failure, known = failures.get(check.id), check.diagnosis or Diagnosis()
-        if failure is None or failure.fault.differs is None or known.mistakes:
+        if failure is None or known.mistakes or failure.fault.kind == "NotImplementedError":
             return check
-        name = failure.fault.differs.call.partition("(")[0]
+        differs = failure.fault.differs
+        name = (failure.last_call if differs is None else differs.call).partition("(")[0]
         found = list(difference_facts.list_difference_facts(failure))
-        if right is not None and not failure.fault.differs.subject.startswith("gradient"):
+        if right is not None and not (differs and differs.subject.startswith("gradient")):
             if name not in probed:
                 probed[name] = list(_probe_name(exercise, name, student, right))
-            found += probed[name]
+            # An exception or a wrong shape has to do with sizes, if with any of the properties.
+            found += [x for x in probed[name] if differs or x.key.endswith("_only")]
         new = tuple(one for one in found if (name, one.key) not in told)[:MAX_FACTS]
         told.update((name, one.key) for one in new)
         return replace(check, diagnosis=replace(known, facts=new)) if new else check

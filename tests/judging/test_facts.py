@@ -272,6 +272,15 @@ def test_a_small_error_means_float32_only_where_float64_was_given():
     assert list(difference_facts.list_difference_facts(single)) == []
 
 
+@pytest.mark.parametrize("wrong", ["scores + torch.zeros(q.shape[-2], q.shape[-2])", "1 / 0"])
+def test_an_exception_is_told_only_at_which_sizes_it_comes(graded, wrong):
+    right = solution("ex03_sdpa")
+    line = "scores = q * scale @ k.mT  # (..., Lq, Lk)\n"
+    report = graded("ex03_sdpa", right.replace(line, f"{line}    scores = {wrong}\n"))
+    found = [one.key for c in report.checks if c.diagnosis for one in c.diagnosis.facts]
+    assert found == (["equal_lengths_only"] if "scores" in wrong else [])
+
+
 def test_a_report_tells_facts_once_and_only_without_a_name(graded):
     right = solution("ex01_softmax")
     line = "powers = torch.exp(wide - wide.amax(dim=dim, keepdim=True))"
