@@ -42,7 +42,7 @@ class FalseName:
 def list_named_groups(checks: Sequence[CheckResult]) -> list[NamedGroup]:
     """Return the mistakes that a report names, each group once."""
     named = [c.diagnosis for c in checks if c.diagnosis is not None and c.diagnosis.mistakes]
-    groups = (NamedGroup(tuple(m.id for m in d.mistakes), together=False) for d in named)
+    groups = (NamedGroup(tuple(m.id for m in d.mistakes), d.together) for d in named)
     return list(dict.fromkeys(groups))
 
 
@@ -90,7 +90,13 @@ def _judge_group(
     for kind in (Truth.TRUE, Truth.NEAR, Truth.UNKNOWN):
         if any(one is kind for one, _ in found):
             return kind, None
-    if answer.mistakes > 1 and not answer.parts:  # of a written answer neither alone is known
+    if group.together and answer.parts:
+        each = [truth.judge_name(answer, (id,))[0] for id in group.ids]
+        if all(one is Truth.TRUE for one in each):
+            return Truth.TRUE, None
+    if (
+        answer.mistakes > 1 and not answer.parts and not group.together
+    ):  # of a written answer neither alone is known
         return Truth.UNKNOWN, None
     told = next(told for _, told in found if told is not None)
     return Truth.FALSE, FalseName(group.ids, told)

@@ -1,6 +1,6 @@
 """Decides by computing whether the mistake that a report names is the one that an answer makes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import islice, zip_longest
@@ -14,7 +14,7 @@ from grader.authoring.side_by_side import Input, SideBySide, TrialValues
 from grader.authoring.values import Items, Numbers
 from grader.core.records import Exercise
 from grader.judging.likeness import MATCH_RTOL, measure_judged_distance
-from grader.judging.marks import Trial
+from grader.judging.marks import Mistake, Trial
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.worker.in_process import load_text_without_wall
 
@@ -46,26 +46,39 @@ class NameTruth:
     ) -> tuple[Truth, TrialValues | None]:
         """Compare an answer with itself, the functions of these mistakes put in place of its own.
 
-        Only trials that call the names of these mistakes run. Of an answer with two mistakes the
-        name may also be true of either one alone, where that is known. With a false name comes
-        the smallest input on which it differs.
+        ids  of one mistake, or of two that are made at once
+
+        Only trials that call the names of these mistakes run. Of an answer with two mistakes one
+        may also be true of either alone, where that is known. With a false name comes the smallest
+        input on which it differs.
         """
-        names = {self._mistakes[id].of for id in ids}
-        if len(names) < len(ids) or not any(names & set(trial.of) for trial in self._trials):
+        mistake = self._find(ids)
+        names = set(self._known.names(mistake)) if mistake else set[str]()
+        if mistake is None or not any(names & set(trial.of) for trial in self._trials):
             return Truth.UNKNOWN, None
-        found = [self._compare(source, ids) for source in (answer.source, *answer.parts)]
+        sources = (answer.source, *(answer.parts if len(ids) == 1 else ()))
+        found = [self._compare(source, mistake, names) for source in sources]
         for truth in (Truth.TRUE, Truth.NEAR):
             if any(one == truth for one, _ in found):
                 return truth, None
         told = [values for _, values in found if values is not None]
         return Truth.FALSE, min(told, key=lambda values: values.elements)
 
-    def _compare(self, source: str, ids: Sequence[str]) -> tuple[Truth, TrialValues | None]:
+    def _find(self, ids: Sequence[str]) -> Mistake | None:
+        """Return a mistake, or a pair as one; None if the two cannot be bound together."""
+        one, *more = (self._mistakes[id] for id in ids)
+        for other in more:
+            return self._known.pair(one, other) or self._known.pair(other, one)
+        return one
+
+    def _compare(
+        self, source: str, mistake: Mistake, names: Collection[str]
+    ) -> tuple[Truth, TrialValues | None]:
         wrong, named = self._load(source), self._load(source)
-        for mistake in (self._mistakes[id] for id in ids):
-            setattr(named, mistake.of, getattr(self._known.module(mistake), mistake.of))
+        for name in names:
+            setattr(named, name, getattr(self._known.module(mistake), name))
         side = SideBySide(self._exercise, wrong, self._trials, INPUT_SECONDS, known_right=False)
-        inputs = side.choose_inputs({self._mistakes[id].of for id in ids}, self._inputs)
+        inputs = side.choose_inputs(names, self._inputs)
         differs = side.first_difference(named, inputs)
         if differs is None:
             return Truth.TRUE, None
@@ -84,6 +97,8 @@ class NameTruth:
         if unexplained:
             return Truth.NEAR, None
         beside = side.first_difference(named, [one for one in inputs if one not in failing])
+        if beside is not None and len(names) > 1:  # one of two functions is not wrong at all
+            return Truth.FALSE, beside
         return Truth.TRUE if beside is None else Truth.NEAR, None
 
     def _list_unexplained(

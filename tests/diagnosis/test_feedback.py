@@ -73,7 +73,7 @@ def failed(*names, **more):
     mistakes = tuple(NamedMistake(id=name, says="", mend="") for name in names)
     found = {"why": "out[0] is 1, but should be 2\n1 of 2 entries differ.", **more}
     parts = {part: found.pop(part) for part in ("stage", "pinned") if part in found}
-    diagnosis = Diagnosis(mistakes=mistakes, **parts)
+    diagnosis = Diagnosis(mistakes=mistakes, together=found.pop("together", False), **parts)
     return CheckResult(
         id="test_values", says="", verdict=Verdict.FAILED, points=1, diagnosis=diagnosis, **found
     )
@@ -170,6 +170,19 @@ def test_a_name_is_true_of_a_pair_if_it_is_of_one_change_alone(truth):
         class_feedback(answer, [failed("summed_over_everything")], truth)[0] is FeedbackClass.NAMED
     )
     assert class_feedback(answer, [failed("wrong_axis")], truth)[0] is FeedbackClass.FALSE
+
+
+def test_two_names_at_once_must_both_be_true(truth):
+    sums = changed("powers.sum(dim=dim, keepdim=True)", "powers.sum()")
+    both = sums.replace(
+        "powers.sum(axis=axis, keepdims=True)", "powers.sum(axis=-1, keepdims=True)"
+    )
+    both = both.replace("wide.max(axis=axis, keepdims=True)", "wide.max(axis=-1, keepdims=True)")
+    names = ("summed_over_everything", "axis_ignored_numpy")
+    found = class_feedback(single(both), [failed(*names, together=True)], truth)
+    assert found == (FeedbackClass.NAMED, ())
+    alone = class_feedback(single(sums), [failed(*names, together=True)], truth)
+    assert alone[0] is FeedbackClass.FALSE
 
 
 def test_a_name_for_one_of_two_written_mistakes_is_near(truth, written):
