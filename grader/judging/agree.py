@@ -104,7 +104,7 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
     that stand in no call: draw one of `numbers` from a wide range, and no list of guesses has it.
     """
     try:
-        call()
+        came = call()
     except StudentFault as error:
         if error.kind != "ValueError" and not error.kind.endswith(VALUE_ERROR_MARK):
             if not error.kind:
@@ -126,9 +126,11 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
             raise fail_check(f"{problem}: name {names}", find_case().last_call) from None
         return
     names = " and ".join(str(n) for n in numbers)
-    raise fail_check(
+    fault = fail_check(
         f"no error, but should be a ValueError that names {names}", find_case().last_call
     )
+    fault.came = came
+    raise fault
 
 
 def _read_judged_numbers(text: str) -> set[int]:

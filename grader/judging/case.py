@@ -15,6 +15,7 @@ class StudentFault(Exception):
         self.differs: ValueDifference | None = None  # if the values are wrong
         self.line = 0  # of the submission at which it raised
         self.returned = True  # the call, if there was one: it neither raised nor ended otherwise
+        self.came: Any = None  # what a call returned that should have raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

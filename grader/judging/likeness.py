@@ -48,7 +48,8 @@ def are_judged_faults_alike(one: StudentFault | None, other: StudentFault | None
         return one is other
     a, b = one.differs, other.differs
     if a is None or b is None:
-        return a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
+        same = a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
+        return same and are_judged_answers_alike(one.came, other.came)
     if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
         return False
     between = measure_judged_distance(a.got, b.got)

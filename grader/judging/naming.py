@@ -61,20 +61,28 @@ def find_mistakes(
     """
     if shows_nothing(failure):
         return []
-    found = [m for m in known.mistakes if m.of in failure.calls - without and may_be_made(m, judge)]
-    found = [m for m in found if has_judged_answer(failure.asked, m, known)]
-    return keep_fitting(found, failure, judge, known, only)
+    near = [m for m in known.mistakes if m.of in failure.calls - without]
+    for some in split_by_likelihood(near, judge):
+        found = [m for m in some if has_judged_answer(failure.asked, m, known)]
+        if fit := keep_fitting(found, failure, judge, known, only):
+            return fit
+    return []
+
+
+def split_by_likelihood(
+    mistakes: list[Mistake], judge: Judge
+) -> tuple[list[Mistake], list[Mistake]]:
+    """Return the mistakes whose check failed, and those whose check was not asked or is blocked."""
+    verdicts = {m.caught_by: judge.verdict(m.caught_by) for m in mistakes}
+    failed = [m for m in mistakes if verdicts[m.caught_by] is Verdict.FAILED]
+    rest = [m for m in mistakes if verdicts[m.caught_by] not in (Verdict.FAILED, Verdict.PASSED)]
+    return failed, rest
 
 
 def shows_nothing(failure: CheckFailure) -> bool:
     """Return whether a failure can be matched by chance only."""
     detail = failure.fault.detail
     return failure.fault.kind == "NotImplementedError" or bool(_SHAPE_MISMATCH.search(detail))
-
-
-def may_be_made(mistake: Mistake, judge: Judge) -> bool:
-    """Return whether the student has not passed the check that detects a mistake."""
-    return judge.verdict(mistake.caught_by) is not Verdict.PASSED
 
 
 def keep_fitting(

@@ -82,7 +82,7 @@ def _name_pair(
     left = _Left()
     alone = {f.check: _list_alone(f, judge, known) for f in failures}
     for failure in failures:
-        every = [m for m in known.mistakes if naming.may_be_made(m, judge)]
+        every = list(chain(*naming.split_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]
         others = [m for check, found in alone.items() if check != failure.check for m in found]
         near = [m for m in every if m.of in failure.calls]
@@ -109,10 +109,11 @@ def _list_alone(failure: CheckFailure, judge: Judge, known: MistakeCatalogue) ->
 
     Those that this check detects are asked first, and no others if one of them fits.
     """
-    found = [m for m in known.mistakes if m.of in failure.calls and naming.may_be_made(m, judge)]
-    found = [m for m in found if naming.has_judged_answer(failure.asked, m, known)]
-    own = [m for m in found if m.caught_by == failure.check]
-    for some in (own, [m for m in found if m not in own]):
+    near = [m for m in known.mistakes if m.of in failure.calls]
+    likely, rest = naming.split_by_likelihood(near, judge)
+    own = [m for m in likely if m.caught_by == failure.check]
+    for some in (own, [m for m in likely if m not in own], rest):
+        some = [m for m in some if naming.has_judged_answer(failure.asked, m, known)]
         if fit := naming.keep_same_fault(failure.fault, some, judge, known, failure.case):
             return fit
     return []

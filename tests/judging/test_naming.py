@@ -1,0 +1,174 @@
+"""Names that reports once gave falsely are not given; two mistakes at once are both named."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from grader.core import catalog
+from grader.core.records import Verdict
+from grader.judging import naming, suite_runner
+from grader.judging.judge import Judge
+from grader.judging.mistake_catalogue import MistakeCatalogue
+from grader.judging.mistake_pairs import SamePart, combine_mistakes
+from grader.judging.pair_naming import name_failures
+from reference.ex02_masking import plain_masked_softmax
+from reference.ex06_kv_cache import PlainKVCache
+from reference.ex10_online_softmax import plain_flash_attention
+from reference.ex11_positions import plain_apply_rope
+from tests.judging.test_diagnosis import CATALOGUES, judged
+
+
+@pytest.fixture(autouse=True)
+def without_haste(monkeypatch):
+    """Names are looked for as long as it takes, however busy the machine is."""
+    monkeypatch.setattr("grader.judging.pair_naming.NAMING_SECONDS", 60.0)
+
+
+def names_of(slug, **answers):
+    """All mistakes that a report names."""
+    judge = judged(slug, **answers)
+    assert judge.failures
+    found = name_failures(judge, CATALOGUES[slug])
+    return {mistake.id for one in found.values() for mistake in one.mistakes}
+
+
+def forgotten_not(q, k, v, keep=None, scale=None):
+    """What is kept is hidden, and its weights are set to zero afterwards."""
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if keep is None:
+        weights = torch.softmax(scores, -1)
+    else:
+        weights = torch.softmax(scores.masked_fill(keep, -torch.inf), -1)
+        weights = weights.masked_fill(~keep, 0.0)
+    return weights @ v, weights
+
+
+def filled_with_plus_infinity(scores, keep):
+    keep = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+    return torch.softmax(scores.float().masked_fill(~keep, torch.inf), -1).to(scores.dtype)
+
+
+def without_maximum(x, axis=-1):
+    powers = np.exp(x)
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def filled_with_minus_10000(scores, keep):
+    keep = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+    return torch.softmax(scores.float().masked_fill(~keep, -1e4), -1).to(scores.dtype)
+
+
+def filled_with_the_lowest(scores, keep):
+    keep = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+    wide = scores.float()
+    return torch.softmax(wide.masked_fill(~keep, torch.finfo(wide.dtype).min), -1).to(scores.dtype)
+
+
+def epsilon_added(q, k, v, keep=None, scale=None):
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=-1e30))
+    weights = powers / (powers.sum(-1, keepdim=True) + 0.05)
+    return weights @ v, weights
+
+
+class OnePlaceEarly(PlainKVCache):
+    """Each append begins on the last token of the one before."""
+
+    def append(self, k, v):
+        self.length = max(self.length - 1, 0)
+        return super().append(k, v)
+
+
+class OverflowDropped(PlainKVCache):
+    """Tokens beyond the capacity are left out without a word."""
+
+    def append(self, k, v):
+        room = self.keys.shape[-2] - self.length
+        return super().append(k[..., :room, :], v[..., :room, :])
+
+
+def early_exit(q, k, v, *args, **kwargs):
+    """Of causal tiles the loop ends a tile too early for every query but the first."""
+    output = plain_flash_attention(q, k, v, *args, **kwargs)
+    return output * torch.linspace(1.0, 0.9, output.shape[-2], dtype=output.dtype)[:, None]
+
+
+def truncated_positions(x, positions, *args, **kwargs):
+    return plain_apply_rope(x, positions.trunc(), *args, **kwargs)
+
+
+FALSE_NAMES = [
+    ("ex03_sdpa", "scaled_dot_product_attention", forgotten_not, {"mask_of_the_first_query"}),
+    ("ex02_masking", "masked_softmax", filled_with_plus_infinity, {"zero_times_infinity"}),
+    ("ex01_softmax", "softmax_numpy", without_maximum, {"half_precision_not_raised_numpy"}),
+    ("ex02_masking", "masked_softmax", filled_with_minus_10000, {"large_number_in_half_precision"}),
+    ("ex02_masking", "masked_softmax", filled_with_the_lowest, {"large_number_in_half_precision"}),
+    ("ex06_kv_cache", "KVCache", OnePlaceEarly, {"PositionRestarts"}),
+    ("ex06_kv_cache", "KVCache", OverflowDropped, {"OverflowWrapsAround", "CacheGrows"}),
+    ("ex10_online_softmax", "flash_attention", early_exit, {"short_tile_dropped"}),
+    ("ex11_positions", "apply_rope", truncated_positions, {"counts_from_0"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("slug", "of", "answer", "false"), FALSE_NAMES, ids=[row[2].__name__ for row in FALSE_NAMES]
+)
+def test_a_name_that_was_false_is_given_no_more(slug, of, answer, false):
+    assert not names_of(slug, **{of: answer}) & false
+
+
+PAIRS = [
+    ("ex03_sdpa", "scale_ignored", "mask_of_the_first_query"),  # both call the right function
+    ("ex03_sdpa", "scale_inverted_numpy", "divided_by_d"),  # of two names
+    ("ex04_heads", "scale_almost_right_numpy", "heads_after_length"),
+]
+
+
+@pytest.mark.parametrize(("slug", "one", "other"), PAIRS)
+def test_two_mistakes_at_once_are_both_named(slug, one, other):
+    known = MistakeCatalogue(catalog.find_catalog_exercise(slug))
+    by_name = {m.id: m for m in known.mistakes}
+    both = known.pair(by_name[one], by_name[other])
+    judge = Judge(known.student(both), ("pairs", slug))
+    suite_runner.run_suite_checks(catalog.find_catalog_exercise(slug), judge)
+    found = name_failures(judge, CATALOGUES[slug])
+    assert {one, other} <= {m.id for named in found.values() for m in named.mistakes}
+
+
+def test_mistakes_of_one_part_or_of_two_kinds_are_not_combined():
+    by_name = {m.id: m for slug in ("ex03_sdpa", "ex04_heads") for m in CATALOGUES[slug].mistakes}
+    scale, classes = by_name["scale_missing"], by_name["HalfNotRaised"]
+    assert combine_mistakes(scale, classes) is None
+    q = torch.ones(1, 2, 2)
+    both = combine_mistakes(by_name["softmax_over_the_queries"], by_name["softmax_over_the_table"])
+    with pytest.raises(SamePart):  # each gives a softmax of its own
+        both(q, q, q)
+
+
+def test_what_a_pair_changes_is_right_again_for_the_next_pair():
+    known = MistakeCatalogue(catalog.find_catalog_exercise("ex03_sdpa"))
+    by_name = {m.id: m for m in known.mistakes}
+    right = vars(known.module(by_name["scale_missing"]))["attention_numpy"]
+    module = known.module(known.pair(by_name["scale_missing"], by_name["divided_by_d_numpy"]))
+    assert module.attention_numpy.__code__ is not right.__code__
+    pair = known.pair(by_name["scale_missing"], by_name["half_precision_not_raised"])
+    assert known.module(pair).attention_numpy.__code__ == right.__code__
+
+
+def test_what_is_not_named_in_time_has_no_name(monkeypatch):
+    monkeypatch.setattr("grader.judging.pair_naming.NAMING_SECONDS", -1.0)
+    answer = lambda x, dim=-1: torch.softmax(x, dim) * 1.5  # noqa: E731
+    assert names_of("ex01_softmax", softmax=answer) == set()
+    assert CATALOGUES["ex01_softmax"].until == math.inf
+
+
+def test_a_mistake_whose_check_passed_is_not_asked():
+    judge = judged("ex02_masking", masked_softmax=lambda s, keep: plain_masked_softmax(s, keep) * 2)
+    passed = {c.id for c in judge.results() if c.verdict is Verdict.PASSED}
+    mistakes = list(CATALOGUES["ex02_masking"].mistakes)
+    asked = [m for some in naming.split_by_likelihood(mistakes, judge) for m in some]
+    assert passed & {m.caught_by for m in mistakes}
+    assert not passed & {m.caught_by for m in asked}
