@@ -35,7 +35,7 @@ from grader.worker.client import MAX_LINE_NUMBER
 from grader.worker.in_process import call_without_wall
 
 MAX_RIGHT_ANSWERS = 8
-MAX_TRACED_CASES = 3  # of an exercise
+MAX_TRACED_CASES = 2  # of an exercise
 MAX_TRACED_CALLS = 12  # of a case
 
 
@@ -70,6 +70,8 @@ def find_pinned_line(exercise: Exercise, failure: CheckFailure, judge: Judge) ->
         if bool(trace) != bool(wanted):  # both are empty where a call runs no line of the file
             return None
         if not _have_equal_answers(trace, wanted):
+            if not _have_equal_inputs(trace, wanted) or any(x.close > CLOSE for x in wanted):
+                return None  # in half precision values on the way differ among right answers
             others = _list_right_answers(exercise, failure.calls)
             traced = [trace_case(s, judge, failure.case, number + 1) for s in others]
             known = RightValues(chain(right, *traced))
@@ -139,8 +141,6 @@ def _have_equal_inputs(one: Trace, other: Trace) -> bool:
 
 def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLine | None:
     """Return the line of the first wrong value in the trace of a call with a wrong answer."""
-    if not _have_equal_inputs(trace, wanted) or any(x.close > CLOSE for x in wanted):
-        return None
     explanations = known.explain_trace(trace)
     explained = [x.explained for x in explanations]
     users: list[list[int]] = [[] for _ in trace]
@@ -155,8 +155,6 @@ def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLi
         for at, one in enumerate(trace)
         if explained[at] < (Explained.YES if at in sure else Explained.PERHAPS)
         and (at in sure or _is_surely_other(one, explanations[at]))
-        and one.sources
-        and all(explained[x] is Explained.YES for x in one.sources)
         and explanations[at].instead
         and _leads_only_to_wrong(at, users, [x.known for x in explanations], wrong)
     ]
@@ -177,7 +175,11 @@ def _is_surely_other(one: TracedValue, explanation: Explanation) -> bool:
     if is_plain_number(one) or one.value is None:
         return False
     shapes = {x.value.shape for x in explanation.instead if x.value is not None}
-    return explanation.sources != 1 or one.value.shape not in shapes
+    if one.kind == "argument":
+        return explanation.named
+    if explanation.named:
+        return explanation.sources > 1 or one.value.shape not in shapes
+    return explanation.sources > 1 and one.value.shape in shapes
 
 
 def _find_wanted_answer(one: TracedValue, trace: Trace, wanted: Trace) -> Trace:

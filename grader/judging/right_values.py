@@ -36,7 +36,8 @@ class Explanation:
     explained: Explained
     known: bool  # a right answer has these numbers, if from others, and they are not all the same
     sources: int  # different values that it was computed from, whole numbers left out
-    instead: tuple[TracedValue, ...]
+    named: bool  # whether `instead` has the same name
+    instead: tuple[TracedValue, ...]  # from the same values, if right answers have all of these
 
 
 class RightValues:
@@ -74,10 +75,15 @@ class RightValues:
         same = self._by_size.get(one.value.size, [])
         return next((n for n in same if are_traced_values_equal(one, self._classes[n])), None)
 
-    def _has_way(self, number: int | None, came: frozenset[int], name: str = "") -> bool:
-        """Return whether right answers compute a class from these; with `name`, under this name."""
-        ways = self._ways.get(came, ())
-        return any(number == other and name in ("", known) for other, known in ways)
+    def _has_way(self, number: int, came: frozenset[int]) -> bool:
+        return any(number == other for other, _ in self._ways.get(came, ()))
+
+    def _list_arguments(self, one: TracedValue, came: frozenset[int]) -> tuple[TracedValue, ...]:
+        """Return what right answers have in the place of an argument, of the same as it."""
+        if one.kind != "argument":
+            return ()
+        ways = sorted(self._ways.get(came, ()))
+        return tuple(self._classes[n] for n, name in ways if name == one.name)
 
     def explain_trace(self, trace: Trace) -> list[Explanation]:
         """Return for each value of a trace whether right answers have it."""
@@ -93,13 +99,13 @@ class RightValues:
             # Right answers compute another value of this shape and name from the same two values.
             if explained is Explained.PERHAPS and len(came) > 1 and _has_shape_of(one, named):
                 explained = Explained.NO
-            if one.kind == "argument" and named and not self._has_way(numbers[-1], came, one.name):
-                explained = Explained.NO  # as where two arguments are exchanged
+            given = self._list_arguments(one, came) if sound else ()
+            if given and not any(are_traced_values_equal(one, x) for x in given):
+                explained, named = Explained.NO, given  # as where two arguments are exchanged
             if any(_is_scaled_by_rows(one, x) for x in (*named, *others)):
                 explained = max(explained, Explained.PERHAPS)
-            instead = named or others
             known = numbers[-1] is not None and not _is_one_number(one)
-            found.append(Explanation(explained, known, len(came), instead))
+            found.append(Explanation(explained, known, len(came), bool(named), named or others))
         return found
 
     def _explain(

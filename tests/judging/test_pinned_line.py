@@ -9,6 +9,7 @@ from grader.core import catalog
 from grader.core.records import PinnedLine, Submission
 from grader.judging import pinned_line, suite_runner
 from grader.judging.judge import Judge
+from grader.judging.right_values import RightValues
 from grader.judging.student import Student
 from grader.judging.traced_values import read_trace
 from grader.worker.in_process import call_without_wall, load_text_without_wall
@@ -85,6 +86,68 @@ def test_no_line_is_pinned_in_doubt(edits):
 def test_what_raises_is_not_run_again(monkeypatch):
     monkeypatch.setattr(pinned_line, "trace_case", lambda *_: pytest.fail("it ran again"))
     assert pinned("ex01_softmax", ("    wide = x.float()", "    wide = x.floatt()"))[0] is None
+
+
+X, Y = np.array([0.3, -1.2, 2.0, 0.7]), np.array([1.1, 0.4, -0.6, 2.3])
+INPUTS = [(1, "x", "input", [], X), (1, "y", "input", [], Y)]
+RIGHT = [*INPUTS, (2, "a", "variable", [0, 1], X * Y), (3, "b", "variable", [2], np.sin(X * Y)),
+         (4, "return", "answer", [1, 3], np.sin(X * Y) @ Y * X)]  # fmt: skip
+
+
+def line_of(*values) -> int | None:
+    """The line that is pinned in a trace of the inputs and these values."""
+    right = read_trace(RIGHT)
+    found = pinned_line.pin_wrong_value(read_trace([*INPUTS, *values]), RightValues([right]), right)
+    return found and found.line
+
+
+def test_the_first_value_that_no_right_answer_has_is_pinned():
+    wrong = (2, "a", "variable", [0, 1], np.cos(X) + Y)
+    assert line_of(wrong, (4, "return", "answer", [1, 2], Y)) == 2
+
+
+def test_a_value_from_which_a_right_one_follows_is_not():
+    other = (2, "a", "variable", [0, 1], np.cos(X) + Y)
+    again = (3, "b", "variable", [2], np.sin(X * Y))
+    assert line_of(other, again, (4, "return", "answer", [1, 3], np.cos(Y))) is None
+
+
+def test_a_value_from_a_wrong_one_is_not():
+    first = (2, "a", "variable", [0, 1], np.cos(X) + Y)
+    second = (3, "b", "variable", [1, 2], np.cos(X * X) - Y)
+    assert line_of(first, second, (4, "return", "answer", [1, 3], Y)) == 2
+    doubtful = (2, "a", "variable", [0, 1], X[::-1] * Y[::-1] * 2)
+    assert line_of(doubtful, second, (4, "return", "answer", [1, 3], Y)) != 3
+
+
+def test_a_value_that_nothing_wrong_is_computed_from_is_not():
+    aside = (2, "a", "variable", [0, 1], np.cos(X) + Y)
+    assert line_of(aside, (4, "return", "answer", [0, 1], np.cos(X * X) - Y)) == 4
+
+
+def test_two_lines_are_none():
+    first = (2, "a", "variable", [0, 1], np.cos(X) + Y)
+    second = (3, "c", "variable", [0, 1], np.cos(Y) - X)
+    assert line_of(first, second, (4, "return", "answer", [2, 3], Y)) is None
+
+
+def test_other_arguments_by_default_and_another_state_are_seen():
+    with_axis = read_trace([*INPUTS, (1, "axis", "input", [], -1)])
+    state = read_trace([*INPUTS, (1, "self.length", "input", [], 2)])
+    longer = read_trace([*INPUTS, (1, "self.length", "input", [], 3)])
+    assert pinned_line._have_equal_inputs(with_axis, with_axis)
+    assert not pinned_line._have_equal_inputs(read_trace(INPUTS), with_axis)
+    assert pinned_line._have_equal_inputs(read_trace(INPUTS), state)
+    assert not pinned_line._have_equal_inputs(longer, state)
+
+
+def test_exchanged_arguments_are_pinned_where_they_are_passed():
+    passed = [(2, "a", "argument", [0, 1], X), (2, "b", "argument", [0, 1], Y)]
+    right = read_trace([*INPUTS, *passed, (7, "return", "answer", [2, 3], X - np.sin(Y))])
+    mine = [(2, "a", "argument", [0, 1], Y), (2, "b", "argument", [0, 1], X)]
+    trace = read_trace([*INPUTS, *mine, (7, "return", "answer", [2, 3], Y - np.sin(X))])
+    found = pinned_line.pin_wrong_value(trace, RightValues([right]), right)
+    assert found is not None and (found.line, found.name) == (2, "a")
 
 
 GOOD = (3, "x", "variable", [], np.ones(2))

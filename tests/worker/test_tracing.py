@@ -29,6 +29,9 @@ def numpy_only(x):
     powers = np.exp(x)
     return powers.sum()
 
+def numpy_given(x, t):
+    return x
+
 def loops(x):
     for i in range(5000):
         y = x + i
@@ -102,14 +105,19 @@ def test_a_judged_call_is_not_traced(nursery):
 
 
 def test_a_function_in_numpy_and_the_state_of_an_object_are_recorded(nursery):
-    with worker(nursery, SOURCE, refuse=["numpy_only/aten::*"]) as (client, _):
+    with worker(nursery, SOURCE, refuse=["numpy_only/aten::*", "numpy_given/aten::*"]) as (
+        client,
+        _,
+    ):
         _, trace = traced(client, "numpy_only", np.zeros(3))
         assert [x[1] for x in trace] == ["x", "powers", "return"]
+        _, trace = traced(client, "numpy_given", np.zeros(3), torch.ones(2))
+        assert trace[1][4].tolist() == [1.0, 1.0]
         kept = client.call(None, "Kept", [], {}, graph=False).value
         _, trace = traced(client, "append", torch.tensor(5.0), on=kept)
     assert [(x[0], x[1]) for x in trace if x[2] == "variable"] == [
-        (48, "self.keys"),
-        (49, "self.length"),
+        (51, "self.keys"),
+        (52, "self.length"),
     ]
 
 
