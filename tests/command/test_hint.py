@@ -101,7 +101,7 @@ def test_who_begins_anew_begins_at_the_first_hint(asked):
 
 
 def test_a_mistake_that_is_known_comes_before_the_hint(asked):
-    *check, mistake, _, hint, _ = asked(RIGHT_NUMPY.replace("axis=axis", "axis=-1"))
+    *check, mistake, hint, _ = asked(RIGHT_NUMPY.replace("axis=axis", "axis=-1"))
     assert check[0].startswith(
         "This fails in ex01_softmax: softmax_numpy works along the axis that it is given"
     )
