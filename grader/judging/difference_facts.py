@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from torch import Tensor
 
 from grader.core.records import Fact
 from grader.judging.judge import CheckFailure
@@ -48,7 +49,8 @@ def _find_digits_fact(got: Array, exact: Array, failure: CheckFailure) -> Fact |
     """Return the fact that float64 numbers have no more than the digits of float32."""
     asked = failure.asked
     given = [] if asked is None else [*asked.args, *asked.kwargs.values()]
-    wide = any("float64" in str(getattr(x, "dtype", "")) for x in given)
+    # Nothing is read of a student's object: that would be a call.
+    wide = any("float64" in str(x.dtype) for x in given if isinstance(x, Tensor | np.ndarray))
     error = float(np.abs(got - exact).max() / max(np.abs(exact).max(), 1e-300))
     if wide and FLOAT32_ERRORS[0] <= error <= FLOAT32_ERRORS[1]:
         return Fact(key="float32_digits", values={"error": error})

@@ -267,6 +267,15 @@ def test_wrong_numbers_tell_facts_by_themselves(got, exact, key):
     assert [one.key for one in found] == ([] if key is None else [key])
 
 
+def test_nothing_is_read_of_a_students_object():
+    class Cache:
+        def __getattr__(self, name):
+            raise StudentFault(f"{name} was read")
+
+    given = failed(np.multiply(2, RIGHT), RIGHT, Cache())
+    assert [one.key for one in difference_facts.list_difference_facts(given)] == ["factor"]
+
+
 def test_a_small_error_means_float32_only_where_float64_was_given():
     single = failed(np.multiply(1 + 1e-8, RIGHT), RIGHT, WIDE.float())
     assert list(difference_facts.list_difference_facts(single)) == []
