@@ -78,7 +78,9 @@ class Feedback:
     named: tuple[str, ...] = ()
     false: tuple[FalseName, ...] = ()
     lines: tuple[int, ...] = ()  # of the answer, that the report gives
-    misplaced: bool = False  # whether none of them is wrong, though it is known which are
+    texts: tuple[str, ...] = ()  # of these lines
+    known_lines: bool = False  # whether it is known which lines are wrong
+    misplaced: bool = False  # whether that is known, and none of the lines given is wrong
     whys: tuple[str, ...] = ()  # the failed checks, each with the first line of its failure
     judged: float = 0.0  # seconds of the processor
     diagnosed: float = 0.0
@@ -130,7 +132,8 @@ class FeedbackTrial:
         return Feedback(
             slug=self._exercise.slug, id=answer.id, says=answer.says, mistakes=answer.mistakes,
             kind=kind, named=tuple(_join_group(g.ids, g.together) for g in groups), false=false,
-            lines=tuple(lines), misplaced=_is_misplaced(answer, lines),
+            lines=tuple(lines), texts=tuple(_read_lines(answer.source, lines)),
+            known_lines=bool(answer.lines), misplaced=_is_misplaced(answer, lines),
             whys=tuple(_describe_failures(checks)), judged=judged, diagnosed=diagnosed,
         )  # fmt: skip
 
@@ -178,6 +181,11 @@ def describe_skipped_answer(slug: str, answer: WrongAnswer, why: str) -> Feedbac
 
 def _join_group(ids: tuple[str, ...], together: bool) -> str:
     return (" and " if together else " or ").join(ids)
+
+
+def _read_lines(source: str, numbers: Sequence[int]) -> Iterator[str]:
+    text = source.splitlines()
+    return (text[n - 1].strip() for n in numbers if n <= len(text))
 
 
 def _is_misplaced(answer: WrongAnswer, lines: Sequence[int]) -> bool:

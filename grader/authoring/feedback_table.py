@@ -57,9 +57,7 @@ def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
             f"{exact:.0f} % named or pinned (goal {goal} %), "
             f"{helped:.0f} % with something that helps (goal {HELP_GOAL} %)."
         )
-    misplaced = sum(f.misplaced for f in found)
-    lines = sum(bool(f.lines) for f in found)
-    yield f"{lines} reports give a line; {misplaced} of them only one where nothing is wrong."
+    yield _describe_lines([f for f in found if f.lines])
     seconds = [f.diagnosed for f in found if f.kind is not None]
     if seconds:
         slow = sum(s > SECONDS_ALLOWED for s in seconds)
@@ -69,15 +67,21 @@ def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
         )
 
 
+def _describe_lines(found: Sequence[Feedback]) -> str:
+    unknown = sum(not f.known_lines for f in found)
+    wrong = sum(f.misplaced for f in found)
+    told = f"{len(found)} reports give a line: {wrong} only one where nothing is wrong"
+    return f"{told}; {unknown} are on written answers, whose wrong lines are not known."
+
+
 def describe_feedback(one: Feedback) -> str:
     """Return lines about one answer: what is wrong in it, and what the report says."""
     lines = [f"{one.skipped or one.kind}: {one.slug} {one.id} ({one.diagnosed:.1f} s)"]
     lines += [f"  {text}" for text in one.says.split("; ")]
     lines += [f"  - {why}" for why in one.whys]
     lines += [f"  named: {name}" for name in one.named]
-    if one.lines:
-        aside = ", where nothing is wrong" if one.misplaced else ""
-        lines.append(f"  lines: {', '.join(map(str, one.lines))}{aside}")
+    aside = "  (nothing is wrong there)" if one.misplaced else ""
+    lines += [f"  line: {text}{aside}" for text in one.texts]
     for false in one.false:
         told = false.told
         lines.append(f"  FALSE {' or '.join(false.ids)}: {told.why}  [{told.calls}]")
