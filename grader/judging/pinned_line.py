@@ -36,7 +36,7 @@ from grader.worker.in_process import call_without_wall
 
 MAX_RIGHT_ANSWERS = 8
 MAX_TRACED_CASES = 2  # of an exercise
-MAX_TRACED_CALLS = 12  # of a case
+MAX_TRACED_CALLS = 6  # of a case
 
 
 def add_pinned_lines(
