@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .arrays import ARRAY_DTYPES, TENSOR_DTYPES
 from .statements import read_statement
 
-MAX_RECORDED_VALUES = 400
+MAX_RECORDED_VALUES = 200
 MAX_RECORDED_NUMBERS = 1 << 14  # of one value; a larger one is recorded without its numbers
 MAX_TRACED_STATEMENTS = 4000
 MAX_PARTS = 16  # of a list or a tuple
