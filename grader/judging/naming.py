@@ -28,6 +28,7 @@ MAX_OTHER_CASES = 4  # further cases of the check that run
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
 MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
 MAX_NAMED_MISTAKES = 2  # mistakes that are named together
+_OTHER_PRECISION = re.compile("float16|float64")  # bfloat16 too
 _SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
     "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
     "|cannot reshape|not aligned|do not match"
@@ -99,7 +100,10 @@ def keep_fitting(
             break
         fault = judge.ask(judge.student, case, *again)
         found = keep_same_fault(fault, found, judge, known, case, *again)
-    found = [m for m in found if _fits_other_failures(m, failure, judge, known)]
+    fitting = [m for m in found if _fits_other_failures(m, failure, judge, known)]
+    found = fitting or [
+        m for m in found if _fits_other_failures(m, failure, judge, known, any_precision=False)
+    ]
     found = [m for m in found if _passes_what_passed(m, judge, known)]
     sure = any(
         likeness.is_distinctive_mistake(f.fault.differs)
@@ -113,14 +117,26 @@ def keep_fitting(
 
 
 def _fits_other_failures(
-    mistake: Mistake, failure: CheckFailure, judge: Judge, known: MistakeCatalogue
-) -> bool:
-    """Return whether a mistake gives the student's faults in all other failed checks calling it."""
+    mistake: Mistake, failure: CheckFailure, judge: Judge, known: MistakeCatalogue, *,
+    any_precision: bool = True,
+) -> bool:  # fmt: skip
+    """Return whether a mistake gives the student's faults in all other failed checks calling it.
+
+    How half precision and float64 are treated is a habit of its own: unless `any_precision`, a
+    mistake that was found in float32 need not share it.
+    """
     return all(
         is_fault_alike(other.fault, known.fault(mistake, judge, other.case))
         for other in judge.failures
-        if other is not failure and not other.calls.isdisjoint(known.names(mistake))
+        if other is not failure
+        and not other.calls.isdisjoint(known.names(mistake))
+        and (any_precision or is_of_precision(failure) or not is_of_precision(other))
     )
+
+
+def is_of_precision(failure: CheckFailure) -> bool:
+    """Return whether a check failed in half precision or in float64."""
+    return bool(_OTHER_PRECISION.search(failure.last_call))
 
 
 def is_fault_alike(one: StudentFault, other: StudentFault | None) -> bool:

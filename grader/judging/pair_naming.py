@@ -51,6 +51,8 @@ def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFai
         # A mistake fits everything or is refused: each is asked at the first failure that calls it.
         fitting += naming.find_mistakes(failure, judge, known, without=asked)
         found = [m for m in fitting if m.of in failure.calls]
+        if naming.is_of_precision(failure):
+            found = naming.keep_same_fault(failure.fault, found, judge, known, failure.case)
         if not naming.shows_nothing(failure):
             asked |= failure.calls
             unnamed += [] if found else [failure]

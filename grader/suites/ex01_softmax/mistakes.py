@@ -49,6 +49,15 @@ def no_maximum_subtracted_numpy(x, axis=-1):
 
     Subtract x.max(axis, keepdims=True) first: it changes nothing on paper.
     """
+    return softmax_of_arrays(x, axis, shifted=False)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def straight_from_the_formula_numpy(x, axis=-1):
+    """No maximum is subtracted before exp, and float16 is summed in float16.
+
+    Raise float16 to float32, and subtract x.max(axis, keepdims=True): it changes nothing on paper.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         powers = np.exp(x)
         return powers / powers.sum(axis, keepdims=True)
