@@ -71,8 +71,9 @@ def _find_broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
         if top in OUR_PACKAGES and not module.startswith(("reference", "grader.judging", own)):
             return "A suite knows the reference, the words of grader.judging, and itself."
         return None
-    if here == "grader.core.records.py" and top in OUR_PACKAGES:
-        return "records imports nothing of ours."
+    records = "grader.core.records.py", "grader.core.diagnosis_records.py"
+    if here in records and top in OUR_PACKAGES and not module.endswith("_records"):
+        return "Records import nothing of ours but other records."
     if parts[0] == "grader" and top in OUR_PACKAGES and top != "grader":
         allowed = here.startswith("grader.judging.") and module.startswith("reference.expected")
         return None if allowed else "The grader names no reference, solution, exercise or test."

@@ -17,7 +17,7 @@ from grader.core.errors import GraderFault
 from grader.judging import describe
 from grader.judging.case import Rule, StudentFault, ValueDifference, fail_check, find_case
 from grader.judging.tolerance import Difference, as_judged_numbers, judge_numbers, judge_within
-from grader.worker.child.executor import VALUE_ERROR_MARK
+from grader.worker.child.raised import VALUE_ERROR_MARK
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array

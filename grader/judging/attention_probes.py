@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.core.records import Fact
+from grader.core.diagnosis_records import Fact
 from grader.judging.draw import Draw
 from grader.judging.probed_function import CLOSE, Array, ProbedFunction, distance, fact, is_right
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grader.core.records import CheckResult, Diagnosis, Exercise, NamedMistake, Stage
+from grader.core.diagnosis_records import Diagnosis, NamedMistake, Stage
+from grader.core.records import CheckResult, Exercise
 from grader.judging import facts, location, pinned_line, stages
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue, bind_mistake_catalogue

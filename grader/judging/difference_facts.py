@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from grader.core.records import Fact
+from grader.core.diagnosis_records import Fact
 from grader.judging.judge import CheckFailure
 from grader.judging.probed_function import Array
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from grader.core.records import Fact
+from grader.core.diagnosis_records import Fact
 from grader.judging import attention_probes as attention
 from grader.judging import weight_probes as weights
 from grader.judging.draw import Draw

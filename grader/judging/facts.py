@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from grader.core.records import CheckResult, Diagnosis, Exercise, Fact
+from grader.core.diagnosis_records import Diagnosis, Fact
+from grader.core.records import CheckResult, Exercise
 from grader.judging import difference_facts, module_probes
 from grader.judging.case import StudentFault
 from grader.judging.draw import Draw

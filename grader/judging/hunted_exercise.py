@@ -12,7 +12,8 @@ from grader.judging import drills, suite_runner
 from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check
-from grader.judging.student import Student, find_judged_submission, judge_student_as
+from grader.judging.student import Student
+from grader.judging.student_file import find_judged_submission, judge_student_as
 from grader.submission import admission
 from grader.submission.definition_digests import digest_submitted_definitions
 from grader.submission.reader_client import ask_submission_reader

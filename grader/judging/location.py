@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from grader.core.records import Exercise, WrongPlaces
+from grader.core.diagnosis_records import WrongPlaces
+from grader.core.records import Exercise
 
 Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.core.records import DeclaredClass, Fact
+from grader.core.diagnosis_records import Fact
+from grader.core.records import DeclaredClass
 from grader.judging.case import StudentFault
 from grader.judging.contract import count_required_parameters, list_judged_parameters
 from grader.judging.draw import Draw

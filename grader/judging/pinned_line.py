@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import chain
 from types import ModuleType
 
-from grader.core.records import CheckResult, Diagnosis, Exercise, PinnedLine, Submission
+from grader.core.diagnosis_records import Diagnosis, PinnedLine
+from grader.core.records import CheckResult, Exercise, Submission
 from grader.judging import solution_modules, suite_runner
 from grader.judging.case import StudentFault
 from grader.judging.judge import CheckFailure, Judge
@@ -23,7 +24,8 @@ from grader.judging.right_values import (
     RightValues,
     is_plain_number,
 )
-from grader.judging.student import Student, find_judged_submission, trace_student_calls
+from grader.judging.student import Student
+from grader.judging.student_file import find_judged_submission, trace_student_calls
 from grader.judging.traced_values import (
     CLOSE,
     Trace,

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.core.records import DeclaredFunction, Exercise, Fact
+from grader.core.diagnosis_records import Fact
+from grader.core.records import DeclaredFunction, Exercise
 from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.contract import count_required_parameters, list_judged_parameters
 from grader.judging.student import Student

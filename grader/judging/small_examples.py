@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.core.records import CheckResult, DeclaredFunction, Diagnosis, Exercise, SmallExample
+from grader.core.diagnosis_records import Diagnosis, SmallExample
+from grader.core.records import CheckResult, DeclaredFunction, Exercise
 from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
 from grader.judging.judge import CheckFailure

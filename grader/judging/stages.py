@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.core.records import DeclaredFunction, Exercise, Stage
+from grader.core.diagnosis_records import Stage
+from grader.core.records import DeclaredFunction, Exercise
 from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.contract import list_judged_parameters
 from grader.judging.draw import Draw

@@ -8,7 +8,6 @@ gradient is an autograd function whose backward pass runs in the submission, so 
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -72,23 +71,6 @@ class Student:
     def begin_case(self) -> None:
         """Forget the inputs of the last case."""
         self._door.client.fresh()
-
-
-def find_judged_submission(student: Student) -> Submission | None:
-    """Return the submitted file; None if the student is a module of ours."""
-    return student._door.answer
-
-
-def trace_student_calls(
-    student: Student, receive: Callable[[Any], None]
-) -> AbstractContextManager[None]:
-    """Return a context in which `receive` is given the trace of each call, for a diagnosis."""
-    return student._door.client.trace_calls(receive)
-
-
-def judge_student_as(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
-    """Return the same submission as an answer to another exercise."""
-    return Student(exercise, student._door.client, problems, student._door.answer)
 
 
 class StudentObject:

@@ -7,7 +7,7 @@ It is given the right function besides; the right function itself passes every p
 import numpy as np
 import torch
 
-from grader.core.records import Fact
+from grader.core.diagnosis_records import Fact
 from grader.judging.draw import Draw
 from grader.judging.probed_function import CLOSE, ProbedFunction, distance, fact
 

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from grader.core.diagnosis_records import Diagnosis
 from grader.core.errors import GraderFault, UserError
-from grader.core.records import CheckResult, Diagnosis, Exercise, ExerciseReport, Verdict
+from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text

@@ -4,18 +4,8 @@ import json
 import math
 from typing import Any
 
-from grader.core.records import (
-    CheckResult,
-    Diagnosis,
-    ExerciseReport,
-    PinnedLine,
-    Report,
-    Score,
-    SmallExample,
-    Speed,
-    SpeedMeasurement,
-    Stage,
-)
+from grader.core.diagnosis_records import Diagnosis, PinnedLine, SmallExample, Stage
+from grader.core.records import CheckResult, ExerciseReport, Report, Score, Speed, SpeedMeasurement
 
 REPORT_SCHEMA = "attention-by-hand/report/v1"
 PARTIES = ("zero", "reference", "student")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from grader.core.records import Fact, SmallExample
+from grader.core.diagnosis_records import Fact, SmallExample
 from grader.core.translation import Words
 
 # Each is true as it stands: it says what a call gave, and where it helps what should have come.

@@ -3,23 +3,25 @@
 import json
 from typing import Any
 
+from grader.core.diagnosis_records import (
+    Diagnosis,
+    Fact,
+    NamedMistake,
+    PinnedLine,
+    SmallExample,
+    Stage,
+    WrongPlaces,
+)
 from grader.core.errors import UserError
 from grader.core.records import (
     CheckResult,
-    Diagnosis,
     ExerciseReport,
-    Fact,
     Interval,
-    NamedMistake,
-    PinnedLine,
     Report,
     Score,
-    SmallExample,
     Speed,
     SpeedMeasurement,
-    Stage,
     Verdict,
-    WrongPlaces,
 )
 from grader.reporting.as_json import PARTIES, REPORT_SCHEMA
 

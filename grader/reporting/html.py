@@ -13,11 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from grader.core import catalog
-from grader.core.records import (  # fmt: skip
+from grader.core.diagnosis_records import Diagnosis, NamedMistake
+from grader.core.records import (
     CheckResult,
-    Diagnosis,
     ExerciseReport,
-    NamedMistake,
     Report,
     Score,
     Speed,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from grader.core.records import WrongPlaces
+from grader.core.diagnosis_records import WrongPlaces
 from grader.core.translation import Words
 
 _AXIS_NOUNS = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from grader.core.records import PinnedLine
+from grader.core.diagnosis_records import PinnedLine
 from grader.core.translation import Words
 
 

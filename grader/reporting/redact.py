@@ -2,15 +2,8 @@
 
 from dataclasses import replace
 
-from grader.core.records import (
-    CheckResult,
-    Diagnosis,
-    ExerciseReport,
-    Report,
-    Score,
-    Speed,
-    Verdict,
-)
+from grader.core.diagnosis_records import Diagnosis
+from grader.core.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
 
 RECEIVED_STATE = "received"  # the state of an answer that can be graded, where no more is shown
 _READ_SENTENCE = "The file was read and can be graded. No more is shown."

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from grader.core.records import Stage
+from grader.core.diagnosis_records import Stage
 from grader.core.translation import Words
 
 _SHADES = " ░▒▓█"

@@ -7,7 +7,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from grader.core.records import CheckResult, Diagnosis, ExerciseReport, Verdict
+from grader.core.diagnosis_records import Diagnosis
+from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting import fact_text, locations, pinned_text, stage_text
 

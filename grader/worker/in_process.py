@@ -10,8 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 from grader.worker.child import wire
-from grader.worker.child.executor import FILENAME, Executor
+from grader.worker.child.executor import Executor
 from grader.worker.child.prelude import run_worker_prelude
+from grader.worker.child.raised import FILENAME
 from grader.worker.client import Client
 
 ARENA_BYTES = 64 << 20

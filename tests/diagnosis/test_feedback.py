@@ -19,7 +19,8 @@ from grader.authoring.feedback_truth import NameTruth
 from grader.authoring.feedback_written import list_written_answers
 from grader.cli.app import app
 from grader.core import catalog
-from grader.core.records import CheckResult, Diagnosis, NamedMistake, PinnedLine, Stage, Verdict
+from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
+from grader.core.records import CheckResult, Verdict
 from grader.judging import suite_runner
 
 EXERCISE = catalog.find_catalog_exercise("ex01_softmax")

@@ -11,7 +11,7 @@ import torch
 
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
-from grader.core.records import WrongPlaces
+from grader.core.diagnosis_records import WrongPlaces
 from grader.judging import likeness, location, naming, suite_runner
 from grader.judging.case import StudentFault, ValueDifference
 from grader.judging.judge import Judge

@@ -8,7 +8,7 @@ import torch
 
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
-from grader.core.records import Fact
+from grader.core.diagnosis_records import Fact
 from grader.judging import difference_facts, facts, suite_runner
 from grader.judging.case import LastCall, StudentFault, ValueDifference
 from grader.judging.judge import CheckFailure

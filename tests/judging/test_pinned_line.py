@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from grader.core import catalog
-from grader.core.records import PinnedLine, Submission
+from grader.core.diagnosis_records import PinnedLine
+from grader.core.records import Submission
 from grader.judging import pinned_line, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.right_values import RightValues

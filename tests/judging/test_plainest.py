@@ -7,7 +7,7 @@ import torch
 
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
-from grader.core.records import Diagnosis, WrongPlaces
+from grader.core.diagnosis_records import Diagnosis, WrongPlaces
 from grader.judging import plainest
 from grader.judging.agree import agree
 from grader.judging.case import StudentFault, ValueDifference

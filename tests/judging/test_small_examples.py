@@ -8,7 +8,8 @@ import torch
 
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
-from grader.core.records import CheckResult, SmallExample, Verdict
+from grader.core.diagnosis_records import SmallExample
+from grader.core.records import CheckResult, Verdict
 from grader.judging import small_examples, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
-from grader.core.records import Stage
+from grader.core.diagnosis_records import Stage
 from grader.core.translation import Words
 from grader.judging import stages
 from grader.judging.student import Student

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from grader.core import catalog
-from grader.core.records import Diagnosis, Exercise, Interval, NamedMistake, Score, Verdict
+from grader.core.diagnosis_records import Diagnosis, NamedMistake
+from grader.core.records import Exercise, Interval, Score, Verdict
 from grader.core.translation import Words
 from grader.reporting.class_page import render_class_page
 from grader.reporting.class_summary import (

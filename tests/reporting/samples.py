@@ -2,22 +2,24 @@
 
 import math
 
-from grader.core.records import (
-    CheckResult,
+from grader.core.diagnosis_records import (
     Diagnosis,
-    ExerciseReport,
     Fact,
-    Interval,
     NamedMistake,
     PinnedLine,
+    SmallExample,
+    Stage,
+    WrongPlaces,
+)
+from grader.core.records import (
+    CheckResult,
+    ExerciseReport,
+    Interval,
     Report,
     Score,
-    SmallExample,
     Speed,
     SpeedMeasurement,
-    Stage,
     Verdict,
-    WrongPlaces,
 )
 
 HOSTILE = (

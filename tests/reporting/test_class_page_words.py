@@ -8,7 +8,8 @@ import jinja2
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import Diagnosis, NamedMistake, Verdict
+from grader.core.diagnosis_records import Diagnosis, NamedMistake
+from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.reporting.class_page import render_class_page
 from tests.course.test_chinese import HAN

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import Fact
+from grader.core.diagnosis_records import Fact
 from grader.core.translation import Words, _read_core_translations
 from grader.reporting import fact_text, github, html, junit
 from grader.reporting.as_json import write_report_json

@@ -7,16 +7,16 @@ import jsonschema
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.core.records import (
+from grader.core.diagnosis_records import (
     Diagnosis,
     Fact,
     NamedMistake,
     PinnedLine,
     SmallExample,
     Stage,
-    Verdict,
     WrongPlaces,
 )
+from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.reporting import as_json, github, html, terminal
 from grader.reporting.from_json import parse_report_json

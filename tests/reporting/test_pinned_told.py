@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.core.records import Diagnosis, PinnedLine
+from grader.core.diagnosis_records import Diagnosis, PinnedLine
 from grader.core.translation import Words
 from grader.reporting import github, html, junit, pinned_text
 from grader.reporting.as_json import write_report_json

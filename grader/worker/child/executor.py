@@ -4,7 +4,6 @@ import json
 import linecache
 import secrets
 import sys
-import traceback
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import ModuleType
@@ -18,10 +17,7 @@ from .arrays import needs_arena_copy, write_to_arena
 from .chain import Chain
 from .dispatch_guard import Rules, refuse_worker_names
 from .prelude import run_worker_prelude
-
-FILENAME = "<submission>"
-MAX_MESSAGE = 2000
-VALUE_ERROR_MARK = ", a ValueError"  # follows the name of a class that is derived from ValueError
+from .raised import FILENAME, describe_worker_error
 
 
 class HeldObject:
@@ -251,22 +247,6 @@ def _has_worker_lost_gpu() -> bool:
     except RuntimeError:
         return True
     return False
-
-
-def describe_worker_error(error: BaseException) -> dict[str, Any]:
-    """Return an exception's type name, message, and last line in the submission, for a reply."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
-    line = frames[-1].lineno if frames else None
-    if isinstance(error, SyntaxError) and error.filename == FILENAME:
-        line = error.lineno
-    try:
-        message = str(error)[:MAX_MESSAGE]
-    except BaseException:  # a submission's own exception class may raise even here
-        message = ""
-    name = type(error).__name__[:100]
-    if isinstance(error, ValueError) and type(error) is not ValueError:
-        name += VALUE_ERROR_MARK  # passes where a ValueError is expected
-    return {"type": name, "message": message, "line": line}
 
 
 def _list_worker_tensors(value: Any) -> "list[torch.Tensor]":
