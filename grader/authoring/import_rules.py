@@ -72,7 +72,7 @@ def _find_broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
             return "A suite knows the reference, the words of grader.judging, and itself."
         return None
     records = "grader.core.records.py", "grader.core.diagnosis_records.py"
-    if here in records and top in OUR_PACKAGES and not module.endswith("_records"):
+    if here in records and top in OUR_PACKAGES and "_records" not in module:
         return "Records import nothing of ours but other records."
     if parts[0] == "grader" and top in OUR_PACKAGES and top != "grader":
         allowed = here.startswith("grader.judging.") and module.startswith("reference.expected")

@@ -1,4 +1,4 @@
-"""The frozen records that travel between the parts of the grader. They import other records only."""
+"""The records that travel between the parts of the grader. They import other records only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
