@@ -8,7 +8,7 @@ import inspect
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,6 +105,10 @@ class Judge:
         """Return the verdict on a check; None if it was not asked."""
         tally = self._tallies.get(check)
         return None if tally is None else self._check_result(tally, {}).verdict
+
+    def list_checks(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the checks that ran and called one of these names."""
+        return frozenset(c for c, t in self._tallies.items() if not t.calls.isdisjoint(names))
 
     def list_passed_cases(self, name: str, most: int) -> list[CheckCase]:
         """Return the first cases, at most so many a check, of the passed checks calling `name`."""

@@ -112,7 +112,13 @@ def keep_fitting(
     )
     if len(found) > fully_run or (len(found) == 1 and sure):
         return found if sure else []
-    same = [m for m in found if known.fails(m, list_failed_checks(known.names(m), judge), only)]
+    same = [
+        m
+        for m in found
+        if known.fails(
+            m, list_failed_checks(known.names(m), judge), only or judge.list_checks(known.names(m))
+        )
+    ]
     return same or (found if sure else [])
 
 
