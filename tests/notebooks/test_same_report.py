@@ -135,6 +135,8 @@ def verdicts(exercise, path, run):
         del check["seconds"]
         told = check["why"].splitlines()
         check["why"] = [line for line in told if not line.startswith("line ")]
+        if check["diagnosis"] and check["diagnosis"]["pinned"]:
+            del check["diagnosis"]["pinned"]["line"], check["diagnosis"]["pinned"]["cell"]
     return {key: found[key] for key in ("state", "sentence", "score", "checks", "output")}
 
 
