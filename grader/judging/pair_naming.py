@@ -66,12 +66,20 @@ def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFai
 def _share_pair(
     pair: tuple[Mistake, ...], failure: CheckFailure, judge: Judge, known: MistakeCatalogue
 ) -> Named:
-    """Return those of a pair that a failed check shows: one if it gives the fault alone."""
+    """Return those of a pair that a failed check shows: one if it gives the fault alone.
+
+    Where half precision or float64 fails, a pair that was found in float32 may not fit.
+    """
     mine = tuple(m for m in pair if m.of in failure.calls)
     alone = naming.keep_same_fault(failure.fault, list(mine), judge, known, failure.case)
-    if len(mine) < 2 or len(alone) == 1:
-        return Named(tuple(alone) or mine)
-    return Named(mine, together=True)
+    if len(alone) == 1:
+        return Named(tuple(alone))
+    if naming.is_of_precision(failure):
+        bound = [known.pair(*order) for order in permutations(pair, 2)]
+        made = [both for both in bound if both is not None]
+        if not naming.keep_same_fault(failure.fault, made, judge, known, failure.case):
+            return Named()
+    return Named(mine, together=len(mine) > 1)
 
 
 def _name_pair(

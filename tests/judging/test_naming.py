@@ -12,7 +12,7 @@ from grader.judging import naming, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.mistake_pairs import SamePart, combine_mistakes
-from grader.judging.pair_naming import name_failures
+from grader.judging.pair_naming import Named, _share_pair, name_failures
 from reference.ex02_masking import plain_masked_softmax
 from reference.ex06_kv_cache import PlainKVCache
 from reference.ex10_online_softmax import plain_flash_attention
@@ -172,3 +172,21 @@ def test_a_mistake_whose_check_passed_is_not_asked():
     asked = [m for some in naming.split_by_likelihood(mistakes, judge) for m in some]
     assert passed & {m.caught_by for m in mistakes}
     assert not passed & {m.caught_by for m in asked}
+
+
+def test_a_pair_is_not_told_of_half_precision_that_it_does_not_explain():
+    known = MistakeCatalogue(catalog.find_catalog_exercise("ex03_sdpa"))
+    by_name = {m.id: m for m in known.mistakes}
+    pair = by_name["scale_ignored"], by_name["mask_of_the_first_query"]
+    module = known.module(known.pair(*pair))
+    right = module.scaled_dot_product_attention
+
+    def wrong_in_half_too(q, *others, **options):
+        output, weights = right(q, *others, **options)
+        return (output + 1, weights) if q.dtype == torch.float16 else (output, weights)
+
+    judge = judged("ex03_sdpa", scaled_dot_product_attention=wrong_in_half_too)
+    half = next(f for f in judge.failures if naming.is_of_precision(f))
+    assert _share_pair(pair, half, judge, CATALOGUES["ex03_sdpa"]) == Named()
+    plain = next(f for f in judge.failures if not naming.is_of_precision(f))
+    assert _share_pair(pair, plain, judge, CATALOGUES["ex03_sdpa"]).mistakes
