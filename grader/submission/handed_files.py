@@ -1,5 +1,8 @@
 """Names of handed-in files, made safe to print, and the limits of their sizes."""
 
+import re
+from collections.abc import Iterable
+
 from grader.worker.harmless_text import clean_worker_text
 
 MAX_ANSWER_BYTES = 150_000  # of an answer
@@ -23,6 +26,8 @@ _LIMITS_AND_SENTENCES = {  # by the suffix: how large, and what is said beyond t
         "{file} is too large: a zip has at most {bytes:,} bytes. Put only the answers into it.",
     ),
 }
+# What browsers, systems and platforms put behind the name of a file that is there already.
+_RENAMED_ENDING = re.compile(r"(?:[\s_.-]*+(?:\(\d{1,3}\)|\d{1,3}|v\d{1,3}|copy|kopie|副本))*+\s*+")
 _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
 
 
@@ -45,6 +50,17 @@ def is_handed_in_accidentally(name: str) -> bool:
     """Return whether a file was handed in by accident: a hidden one, or one that systems leave."""
     hidden = name.startswith(".") and name not in (".", "..")
     return hidden or name in _LEFT_BY_MACHINES
+
+
+def list_renamed_answers(names: Iterable[str], slug: str, suffixes: Iterable[str]) -> list[str]:
+    """Return the names that are a copy's name of the answer: `ex01_softmax (1).ipynb`."""
+    wanted, found = tuple(suffixes), []
+    for name in names:
+        stem, dot, suffix = name.lower().rpartition(".")
+        is_answer = f"{dot}{suffix}" in wanted and stem.startswith(slug)
+        if is_answer and _RENAMED_ENDING.fullmatch(stem.removeprefix(slug)):
+            found.append(name)
+    return found
 
 
 def is_submitted_zip(name: str) -> bool:

@@ -109,3 +109,29 @@ def test_the_folder_of_a_class_may_be_a_link(tmp_path):
     laid(tmp_path / "real", {"bob/a": b""})
     (tmp_path / "submissions").symlink_to("real")
     assert list_class_students(tmp_path / "submissions") == ([tmp_path / "submissions" / "bob"], [])
+
+
+def test_a_file_with_a_copys_name_is_graded_if_there_is_no_other(tmp_path):
+    stem = PY.removesuffix(".py")
+    laid(tmp_path, {f"bob/{stem} (1).py": ANSWER, "bob/notes.txt": b""})
+    bob = read_student_answers(tmp_path / "bob", EXERCISES)
+    assert (bob.answers[0].content, bob.answers[0].name) == (ANSWER, PY)
+    assert bob.notes[0] == f"{stem} (1).py was graded as {PY}."
+
+
+@pytest.mark.parametrize(
+    "names, content, sentence",
+    [
+        (["{} (1).py", "{} (2).py"], b"", "{0}.py was not handed in, but {0} (1).py, {0} (2).py: hand in one, as {0}.py."),
+        (["{}-1.py", "{} - Copy.ipynb"], b"", "{0}.py was not handed in, but {0} - Copy.ipynb, {0}-1.py: hand in one, as {0}.py."),
+        (["{}.py", "{} (1).py"], ANSWER, ""),
+        (["{}.ipynb", "{} (1).py"], ANSWER, ""),
+        (["{}_helpers.py"], b"", "{}.py was not handed in."),
+    ],
+)  # fmt: skip
+def test_of_several_files_with_a_copys_name_none_is_guessed(tmp_path, names, content, sentence):
+    stem = PY.removesuffix(".py")
+    laid(tmp_path, {f"bob/{name.format(stem)}": ANSWER for name in names})
+    answer = read_student_answers(tmp_path / "bob", EXERCISES).answers[0]
+    assert (answer.content, answer.sentence) == (content, sentence.format(stem))
+    assert not answer.content or answer.path.endswith(names[0].format(stem))

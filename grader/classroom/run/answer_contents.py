@@ -15,6 +15,7 @@ from grader.submission.handed_files import (
     clean_submitted_name,
     describe_submitted_link,
     is_submitted_zip,
+    list_renamed_answers,
 )
 
 _BUNDLE_FOLDERS = ("exercises", "notebooks")
@@ -32,9 +33,10 @@ class Contents:
         """Return the file of this name that counts. Several candidates are a problem.
 
         A readable file goes before an unreadable one. In a zip of the whole bundle only the files
-        in `exercises` and `notebooks` count: the reference's files have the same names.
+        in `exercises` and `notebooks` count: the reference's files have the same names. If there is
+        no file of the exercise, a copy's name stands for it: `ex01_softmax (1).py`.
         """
-        found = [file for file in self.files if file.name == name]
+        found = [file for file in self.files if file.name == name] or self._find_renamed(name)
         good = [file for file in found if not file.problem]
         if len(good) > 1:
             good = [f for f in good if PurePosixPath(f.path).parent.name in _BUNDLE_FOLDERS] or good
@@ -44,6 +46,20 @@ class Contents:
                 good[0], problem=f"{name} is there more than once ({where}): hand in one."
             )
         return next(iter(good or found), None)
+
+    def _find_renamed(self, name: str) -> list[StudentFile]:
+        """Return the only file with a copy's name of this answer, or a problem if there are two."""
+        slug, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
+        plain = catalog.find_catalog_suffix(slug)
+        if any(file.name in (f"{slug}{plain}", f"{slug}.ipynb") for file in self.files):
+            return []
+        names = list_renamed_answers([file.name for file in self.files], slug, (plain, ".ipynb"))
+        found = [file for file in self.files if file.name in names]
+        if len(found) > 1:
+            shown = f"{found[0].shown}, {found[1].shown}"
+            says = f"{name} was not handed in, but {shown}: hand in one, as {name}."
+            return [replace(found[0], problem=says)]
+        return [file for file in found if PurePosixPath(file.name).suffix.lower() == suffix]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from grader.classroom.run.answer_contents import (
     Contents,
@@ -175,11 +175,13 @@ def _read_student_answer(exercise: Exercise, file: StudentFile | None, place: st
         )  # fmt: skip
     path = f"{place}/{file.shown}"
     try:
-        return HandedAnswer(slug=slug, name=file.name, path=path, content=file.content())
+        content = file.content()
     except UnreadableFile as problem:
         return HandedAnswer(
             slug=slug, name=file.name, path=path, state="unreadable", sentence=str(problem)
         )
+    name = f"{slug}{PurePosixPath(file.name).suffix.lower()}"  # even if it has a copy's name
+    return HandedAnswer(slug=slug, name=name, path=path, content=content)
 
 
 def _is_student_content_untouched(content: bytes) -> bool:
@@ -194,8 +196,19 @@ def _is_student_content_untouched(content: bytes) -> bool:
 def _write_student_notes(found: Contents, answers: Sequence[HandedAnswer]) -> tuple[str, ...]:
     """Return at most `MAX_STUDENT_NOTES` notes besides the answers, and how many more there are."""
     told = {answer.sentence for answer in answers}
-    odd = [f for f in found.files if not is_student_answer(f.name) or f.problem not in {"", *told}]
+    paths = {answer.path: answer.name for answer in answers if answer.content}
+    graded = {f.name: paths[p] for f in found.files if (p := f"{found.place}/{f.shown}") in paths}
+    odd = [
+        f
+        for f in found.files
+        if f.problem not in {"", *told} or not (is_student_answer(f.name) or f.name in graded)
+    ]
     first = [*found.notes, *_write_student_notebook_notes(found, answers)]
+    first += [
+        f"{clean_submitted_name(name)} was graded as {right}."
+        for name, right in graded.items()
+        if name != right
+    ]
     if not found.files:
         first.append(f"{found.place} holds no file.")
     notes = [*first, *map(describe_student_file_problem, odd[:MAX_STUDENT_NOTES])][
