@@ -22,7 +22,8 @@ from grader.release import bundle
 if TYPE_CHECKING:  # nbgrader brings it
     from traitlets.config import Config
 
-COURSE, BUNDLE, GRADESCOPE = "course", "attention-by-hand.zip", "gradescope.zip"
+COURSE, EXCHANGE = "course", "exchange"
+BUNDLE, GRADESCOPE = "attention-by-hand.zip", "gradescope.zip"
 SEALED_BUNDLE_NAME = "attention-by-hand-sealed.zip"
 CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
 _CONFIG_TEMPLATE = """\
@@ -30,6 +31,8 @@ _CONFIG_TEMPLATE = """\
 c = get_config()
 load_subconfig("release_config.py")  # what `make release` sets: the judge, language and device
 
+# Where students fetch and submit, writable by everybody: on a server, the folder that it has.
+c.Exchange.root = {exchange!r}
 # c.CourseDirectory.db_url = "postgresql://user:password@host/gradebook"  # instead of SQLite
 # c.Judge.isolation = "contained"  # demand a wall
 """
@@ -166,7 +169,8 @@ def _release_nbgrader_config(course: Path, terms: ReleaseTerms) -> None:
         )
     (course / GENERATED).write_text(text, encoding="utf-8")
     if not (course / CONFIG).exists():
-        (course / CONFIG).write_text(_CONFIG_TEMPLATE, encoding="utf-8")
+        exchange = str(course.parent.absolute() / EXCHANGE)
+        (course / CONFIG).write_text(_CONFIG_TEMPLATE.format(exchange=exchange), encoding="utf-8")
 
 
 def _check_released_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:

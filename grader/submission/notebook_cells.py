@@ -147,7 +147,7 @@ def list_submitted_code_cells(content: bytes) -> list[tuple[int, str]]:
 
     Our own cells, which fetch and call `check`, are no part of an answer.
     """
-    return list(_list_submitted_cells(_parse_submitted_notebook(content)))
+    return list(_list_submitted_cells(parse_submitted_notebook(content)))
 
 
 def _list_submitted_cells(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
@@ -165,7 +165,7 @@ def _list_submitted_cells(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
             yield number, text.replace("\r\n", "\n").replace("\0", "")
 
 
-def _parse_submitted_notebook(content: bytes) -> list[Any]:
+def parse_submitted_notebook(content: bytes) -> list[Any]:
     """Return the cells of a notebook's file."""
     try:
         found = json.loads(content)

@@ -8,6 +8,7 @@ in the place of running it. Nothing of a student's runs in nbgrader's process or
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 from traitlets.config import Config
@@ -29,13 +30,18 @@ def configure(c: Config) -> None:
         SaveCells,
     )
 
-    from grader.release.nbgrader_bridge.feedback import Received
+    from grader.release.nbgrader_bridge.feedback import FeedbackExporter, Received
+    from grader.release.nbgrader_bridge.judged_autograde import install_judged_autograde
     from grader.release.nbgrader_bridge.late_penalty import Late
     from grader.release.nbgrader_bridge.nbgrader_judge import Judge, SaveJudged
-    from grader.release.nbgrader_bridge.restore_cells import Restore, TolerantExporter
+    from grader.release.nbgrader_bridge.read_cells import TolerantExporter
+    from grader.release.nbgrader_bridge.release_feedback import ReleaseWhatCanBeFetched
+    from grader.release.nbgrader_bridge.restore_cells import Restore
     from grader.release.nbgrader_bridge.skeleton_cells import Skeleton
 
     _put_nbgrader_on_path()
+    _hide_warnings_of_libraries()
+    install_judged_autograde()
     c.Exporter.preprocessors = []
     c.GenerateAssignment.preprocessors = [
         LockCells, Skeleton, ClearOutput, CheckCellMetadata, ComputeChecksums, SaveCells,
@@ -48,10 +54,19 @@ def configure(c: Config) -> None:
     c.Autograde.autograde_preprocessors = [
         Judge, LimitOutput, SaveJudged, AssignLatePenalties, CheckCellMetadata,
     ]  # fmt: skip
+    c.GenerateFeedback.exporter_class = FeedbackExporter
+    c.ExchangeFactory.release_feedback = ReleaseWhatCanBeFetched
     if c.Judge.get("shows") == "nothing":
         c.GenerateFeedback.preprocessors = [Received, CSSHTMLHeaderPreprocessor]
     c.AssignLatePenalties.plugin_class = Late
     c.ExportApp.plugin_class = "grader.release.nbgrader_bridge.safe_csv.SafeCsv"
+
+
+def _hide_warnings_of_libraries() -> None:
+    """Hide what SQLAlchemy says to nbgrader's authors: dozens of lines for each student."""
+    from sqlalchemy.exc import SAWarning
+
+    warnings.filterwarnings("ignore", category=SAWarning, module=r"nbgrader\.")
 
 
 def _put_nbgrader_on_path() -> None:

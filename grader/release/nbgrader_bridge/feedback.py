@@ -1,13 +1,27 @@
-"""Writes nbgrader's feedback in an exam that shows nothing: the notebook without scores."""
+"""Writes nbgrader's feedback: of any notebook, and without scores if an exam shows nothing."""
 
+from html import escape
 from typing import Any
 
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from nbconvert.exporters import HTMLExporter
+from nbconvert.filters.markdown_mistune import InvalidNotebook
 from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades
 
-from grader.release.nbgrader_bridge.nbgrader_judge import METADATA_KEY
-
 Resources = dict[str, Any]
+
+
+class FeedbackExporter(HTMLExporter):  # type: ignore[misc]
+    """The exporter of HTML feedback that shows as text what nbconvert refuses as Markdown."""
+
+    @pass_context
+    def markdown2html(self, context: Context, source: str) -> str:
+        try:
+            return str(super().markdown2html(context, source))
+        except InvalidNotebook:
+            return f"<pre>{escape(source)}</pre>"
 
 
 class Received(GetGrades):  # type: ignore[misc]
@@ -18,6 +32,4 @@ class Received(GetGrades):  # type: ignore[misc]
         resources["nbgrader"].update(score=0, max_score=0, late_penalty=0)
         for cell in nb.cells:
             cell.metadata.get("nbgrader", {}).update(grade=False, task=False)
-            if METADATA_KEY in cell.metadata and "outputs" in cell:
-                cell.outputs = [o for o in cell.outputs if o.output_type != "execute_result"]
         return nb, resources

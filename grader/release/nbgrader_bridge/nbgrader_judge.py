@@ -18,6 +18,7 @@ from grader.core.grade_ids import CUDA, SPEED, build_core_grade_id
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
 from grader.grading.official_grader import OfficialGrader, load_grading_secret
+from grader.release.nbgrader_bridge.submitted_answer import find_submitted_answer
 from grader.reporting import as_json, task_report
 from grader.reporting.redact import redact_exercise_report
 from grader.reporting.task_report import TaskReport
@@ -76,7 +77,8 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         """Return the report on a notebook, graded from the file as it was submitted."""
         course = self.parent.parent.coursedir
         folder = course.format_path(course.submitted_directory, at["student"], at["assignment"])
-        file = Path(folder) / f"{exercise.slug}.ipynb"
+        named = Path(folder) / f"{exercise.slug}.ipynb"
+        file = find_submitted_answer(Path(folder), exercise.slug).path or named
         grader = open_nbgrader_course_grader(
             Path(course.root), self.isolation, self.device, self.weakest
         )
@@ -139,7 +141,16 @@ def _fence_nbgrader_text(text: str) -> str:
 
 
 class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
-    """The preprocessor that saves scores and comments; a task that did not run awaits a person."""
+    """The preprocessor that saves scores and comments; a task that did not run awaits a person.
+
+    Scores leave the notebook again, as the page would show each as `Out[1]: 4` below the report.
+    """
+
+    def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
+        nb, resources = super().preprocess(nb, resources)
+        for cell in filter(is_grade, nb.cells):
+            cell.outputs = [o for o in cell.outputs if o.output_type != "execute_result"]
+        return nb, resources
 
     def _add_score(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_score(cell, resources)
@@ -150,9 +161,10 @@ class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
 
     def _add_comment(self, cell: NotebookNode, resources: Resources) -> None:
         super()._add_comment(cell, resources)
-        if told := cell.metadata.get(METADATA_KEY, {}).get("comment"):
-            self._find_record(self.gradebook.find_comment, cell).auto_comment = told
-            self.gradebook.db.commit()
+        told = cell.metadata.get(METADATA_KEY, {}).get("comment")
+        # Without one, nbgrader says "No response." of an unchanged cell, even if another answers.
+        self._find_record(self.gradebook.find_comment, cell).auto_comment = told
+        self.gradebook.db.commit()
 
     def _find_record(self, find: Any, cell: NotebookNode) -> Any:
         name = cell.metadata["nbgrader"]["grade_id"]

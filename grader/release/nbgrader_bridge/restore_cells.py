@@ -1,76 +1,28 @@
 """Restores a submitted notebook to a form that nbgrader accepts, however it was changed."""
 
-import json
-from pathlib import Path
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode, from_dict
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from grader.core.grade_ids import NOTEBOOK_METADATA
-
-_BROKEN_TEXT = "*The submitted file is no notebook that can be read; the cells below are empty.*"
 Resources = dict[str, Any]
-
-
-class TolerantExporter(NotebookExporter):  # type: ignore[misc]
-    """An exporter that turns a broken file into an empty notebook, so that the batch goes on."""
-
-    def from_filename(
-        self, filename: str, resources: Resources | None = None, **kw: Any
-    ) -> tuple[str, Resources]:
-        found: tuple[str, Resources] = self.from_notebook_node(
-            read_nbgrader_cells(Path(filename)), resources, **kw
-        )
-        return found
-
-
-def read_nbgrader_cells(path: Path) -> NotebookNode:
-    """Return a notebook of a file's cells: their types, texts and nbgrader's metadata alone."""
-    try:
-        found = json.loads(path.read_bytes())
-        cells = [_clean_nbgrader_cell(cell) for cell in found["cells"] if isinstance(cell, dict)]
-    except (ValueError, RecursionError, KeyError, TypeError, OSError):
-        cells = [new_markdown_cell(_BROKEN_TEXT)]
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"
-    return new_notebook(cells=cells, metadata=from_dict(NOTEBOOK_METADATA))
-
-
-def _clean_nbgrader_cell(given: dict[str, Any]) -> NotebookNode:
-    source = given.get("source", "")
-    text = _clean_nbgrader_text(
-        "".join(map(str, source)) if isinstance(source, list) else str(source)
-    )
-    metadata = given.get("metadata")
-    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    if isinstance(nbgrader, dict):
-        nbgrader = {
-            _clean_nbgrader_text(k): _clean_nbgrader_text(v) if isinstance(v, str) else v
-            for k, v in nbgrader.items()
-        }
-    kept = {"nbgrader": from_dict(nbgrader)} if isinstance(nbgrader, dict) else {}
-    make = new_code_cell if given.get("cell_type") == "code" else new_markdown_cell
-    return make(text, metadata=from_dict(kept))
-
-
-def _clean_nbgrader_text(text: str) -> str:
-    """Replace lone surrogates in a text, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
 
 
 class Restore(NbGraderPreprocessor):  # type: ignore[misc]
     """The preprocessor that restores each released cell: once, with its released metadata.
 
     A check cell or another locked cell takes the release's text. A copy of a locked cell is
-    dropped, and a missing cell comes at the end. A student's own cells stay as they are.
+    dropped, and a missing cell comes at the end. A cell that lost its metadata is recognised by
+    its text or by what it defines. A student's own cells stay as they are.
     """
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:
         known = _list_released_nbgrader_cells(resources["nbgrader"])
+        _identify_nbgrader_cells(nb.cells, known)
         open_ids = set(known)
         cells = []
         for cell in nb.cells:
@@ -96,6 +48,32 @@ class Restore(NbGraderPreprocessor):  # type: ignore[misc]
 def _read_nbgrader_cell_id(cell: NotebookNode) -> str:
     nbgrader = cell.metadata.get("nbgrader", {})
     return str(nbgrader.get("grade_id", "")) if isinstance(nbgrader, dict) else ""
+
+
+def _identify_nbgrader_cells(
+    cells: Sequence[NotebookNode], known: Mapping[str, NotebookNode]
+) -> None:
+    """Give cells without metadata the ids of released cells that no cell has."""
+    there = {_read_nbgrader_cell_id(cell) for cell in cells}
+    unnamed = [cell for cell in cells if _read_nbgrader_cell_id(cell) not in known]
+    for name, released in known.items():
+        if name in there:
+            continue
+        same = [c for c in unnamed if c.source.strip() == released.source.strip()]
+        if not _is_nbgrader_cell_locked(released):
+            wanted = [c for c in unnamed if _defines_nbgrader_task(c, name)]
+            same = [c for c in wanted if c not in same] or same
+        if same:
+            same[-1].metadata["nbgrader"] = from_dict({"grade_id": name})
+            unnamed.remove(same[-1])
+
+
+def _defines_nbgrader_task(cell: NotebookNode, cell_name: str) -> bool:
+    """Return whether a code cell defines a task of the released cell with this name."""
+    names = "|".join(map(re.escape, cell_name.split("-")))
+    in_cuda = cell.source.startswith("%%cuda")
+    begins = rf"\b({names})\s*\(" if in_cuda else rf"(?m)^((def|class) ({names})\b|({names}) *=)"
+    return cell.cell_type == "code" and re.search(begins, cell.source) is not None
 
 
 def _is_nbgrader_cell_locked(released: NotebookNode) -> bool:

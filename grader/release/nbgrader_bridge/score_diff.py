@@ -12,6 +12,7 @@ from grader.grading.official_grader import OfficialGrader, load_grading_secret
 from grader.grading.report_diff import GradeChange
 from grader.release.course_release import CONFIG, load_nbgrader_config
 from grader.release.nbgrader_bridge.nbgrader_judge import METADATA_KEY
+from grader.release.nbgrader_bridge.submitted_answer import find_submitted_answer
 from grader.reporting import as_json
 
 
@@ -58,7 +59,8 @@ def _regrade_nbgrader_answer(
     if before is None:  # graded by something else
         return None
     cells = (c["metadata"].get("nbgrader", {}).get("grade_id") for c in notebook["cells"])
-    file = course / "submitted" / student / exercise.slug / graded.name
+    folder = course / "submitted" / student / exercise.slug
+    file = find_submitted_answer(folder, exercise.slug).path or folder / graded.name
     timed = build_core_grade_id(SPEED) in cells
     after = as_json.convert_exercise_report(official.grade(exercise, file, student, speed=timed))
     return report_diff.compare_graded_reports(student, before, after)
