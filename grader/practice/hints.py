@@ -32,6 +32,17 @@ class Progress:
     given: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """A hint, its place among those on its name, and whether it is remembered as given."""
+
+    name: str
+    number: int
+    count: int
+    text: str
+    kept: bool
+
+
 def find_next_hint(
     exercise: Exercise, place: Path, *, words: Words, level: int | None = None,
     solution: bool = False, wall: Wall = PROCESS, shows: str = "open",
@@ -43,7 +54,6 @@ def find_next_hint(
     """
     report = redact_exercise_report(_grade_for_hint(exercise, place, wall), shows)
     before = read_hint_progress(place, exercise)
-    progress = drop_hints_of_passed(before, report)
     if is_practice_passed(report):
         if before.given:
             write_hint_progress(place, exercise, Progress(sha256=report.sha256))
@@ -55,17 +65,45 @@ def find_next_hint(
     if solution:
         raise NoHint(words("The solution of {slug} is shown once it is passed. "
                            "`make hint EX={slug}` gives a hint.", slug=exercise.slug))  # fmt: skip
-    if report.state not in ("graded", "not_started"):
+    if not can_hint(report):
         return words.said(report.sentence), words("A hint can be given once the file can be run.")
+    told = take_hint(exercise, place, report, words=words, level=level)
+    what = words("Hint {number} of {count} on {name}: {hint}",
+                 number=told.number, count=told.count, name=told.name, hint=told.text)  # fmt: skip
+    after = _advise_next_hint(exercise, told.number, told.count, told.kept, words)
+    return *_describe_failure_to_hint(exercise, report, told.name, words), what, after
+
+
+def can_hint(report: ExerciseReport) -> bool:
+    """Return whether there is something to hint at: the file can be run, or is not begun."""
+    return report.state in ("graded", "not_started") and not is_practice_passed(report)
+
+
+def take_hint(
+    exercise: Exercise, place: Path, report: ExerciseReport, *, words: Words,
+    level: int | None = None,
+) -> Hint:  # fmt: skip
+    """Return the next hint on what fails in a report (see `can_hint`), and remember it as given."""
+    progress = drop_hints_of_passed(read_hint_progress(place, exercise), report)
     name = find_name_to_hint(exercise, find_failure_to_hint(report))
     hints = words.hints(exercise, name)
     number = _choose_hint_level(level, progress.given.get(name, 0), len(hints), name, words)
-    given = {**progress.given, name: number}
-    kept = write_hint_progress(place, exercise, Progress(sha256=report.sha256, given=given))
-    what = words("Hint {number} of {count} on {name}: {hint}",
-                 number=number, count=len(hints), name=name, hint=hints[number - 1])  # fmt: skip
-    after = _advise_next_hint(exercise, number, len(hints), kept, words)
-    return *_describe_failure_to_hint(exercise, report, name, words), what, after
+    given = Progress(sha256=report.sha256, given={**progress.given, name: number})
+    kept = write_hint_progress(place, exercise, given)
+    return Hint(name=name, number=number, count=len(hints), text=hints[number - 1], kept=kept)
+
+
+def list_given_hints(
+    exercise: Exercise, place: Path, report: ExerciseReport, words: Words
+) -> tuple[Hint, ...]:
+    """Return the hints that were given before on what fails in a report."""
+    progress = drop_hints_of_passed(read_hint_progress(place, exercise), report)
+    name = find_name_to_hint(exercise, find_failure_to_hint(report))
+    hints = words.hints(exercise, name)
+    return tuple(
+        Hint(name=name, number=number, count=len(hints), text=text, kept=True)
+        for number, text in enumerate(hints[: progress.given.get(name, 0)], 1)
+    )
 
 
 def is_practice_passed(report: ExerciseReport) -> bool:

@@ -28,6 +28,7 @@ class WatchView:
     slugs: tuple[str, ...]
     shown: str = ""  # the slug of the exercise that is being worked on
     busy: str = ""  # what is being done now
+    grading: str = ""  # the slug of the exercise that is being graded
     news: str = ""  # what has just been reached
     graded: str = ""  # when, and how long it took
 
@@ -65,6 +66,10 @@ class WatchScreen:
             self._live.update(draw_watch_view(view, self._words), refresh=True)
         elif not view.busy:
             self._console.print(draw_watch_view(view, self._words), "", sep="\n")
+
+    def take_requests(self) -> list[str]:
+        """Return nothing: a terminal asks for no grading."""
+        return []
 
     def fit(self) -> None:
         """Draw the same view again if the window has another size now."""

@@ -8,10 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from rich.console import Console
 
-from grader.core.records import Exercise, ExerciseReport
+from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
+from grader.core.scoring import sum_score_points
 from grader.core.translation import Words
 from grader.practice.hints import is_practice_passed
 from grader.practice.watch.cancel_on_save import Overtaken
@@ -19,10 +21,23 @@ from grader.practice.watch.watch_screen import WatchScreen, WatchView
 from grader.practice.watch.watched_files import WatchedFiles
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file
+from grader.worker.harmless_text import clean_worker_text
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
 
 POLL_SECONDS = 0.05
+
+
+class Screen(Protocol):
+    """What shows a watch, and may ask it to grade."""
+
+    def show(self, view: WatchView) -> None: ...
+
+    def fit(self) -> None: ...
+
+    def take_requests(self) -> list[str]:
+        """Return the slugs to grade now although no file was saved; each is returned once."""
+        ...
 
 
 def watch_answers(
@@ -33,10 +48,7 @@ def watch_answers(
 
     The watch begins with `start`, or with the first exercise that is not passed.
     """
-    hide_grader_from_workers()  # it holds the seed and the expected values
-    # A closed window ends it as Ctrl-C does, which a script's background ignores by default.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    prepare_to_watch()
     with (
         suppress(KeyboardInterrupt),
         WatchScreen(console, words) as screen,
@@ -46,13 +58,23 @@ def watch_answers(
     console.print(session.farewell(), markup=False, highlight=False)
 
 
+def prepare_to_watch() -> None:
+    """Hide this process from workers, and have every signal that closes a window end the watch."""
+    hide_grader_from_workers()  # it holds the seed and the expected values
+    # A closed window ends it as Ctrl-C does, which a script's background ignores by default.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+
+
 class WatchSession:
-    """A watch session: a warm nursery, the last report on every exercise, and the view."""
+    """A watch session: a warm nursery, the last report on every exercise, and the view.
+
+    moves_on  once an exercise is passed, grade those after it until one is not
+    """
 
     def __init__(
-        self, exercises: Sequence[Exercise], place: Path, words: Words, screen: WatchScreen,
-        wall: Wall,
-        shows: str = "open",
+        self, exercises: Sequence[Exercise], place: Path, words: Words, screen: Screen, wall: Wall,
+        shows: str = "open", *, moves_on: bool = True,
     ) -> None:  # fmt: skip
         self._exercises = {e.slug: e for e in exercises}
         self._files = WatchedFiles(
@@ -62,6 +84,7 @@ class WatchSession:
         self._screen = screen
         self._wall = wall
         self._shows = shows
+        self._moves_on = moves_on
         self._secret = secrets.token_hex(8)  # one for all: a mended file meets the same inputs
         self._view = WatchView(reports={}, slugs=tuple(self._exercises))
 
@@ -84,7 +107,7 @@ class WatchSession:
         self._grade_exercise(start.slug)
         self._show_next_exercise(start.slug)
         while True:
-            for slug in self._wait_for_save():
+            for slug in self._wait_for_work():
                 self._update_view(shown=slug, news="")
                 self._grade_exercise(slug)
             self._show_next_exercise(self._view.shown)
@@ -95,16 +118,17 @@ class WatchSession:
         told = "{done} of {count} exercises are passed. `make watch` goes on from here."
         return self._words(told, done=done, count=len(self._exercises))
 
-    def _wait_for_save(self) -> list[str]:
-        while not (saved := self._files.saved()):
+    def _wait_for_work(self) -> list[str]:
+        """Return the exercises whose files were saved; else those that the screen asks for."""
+        while not (due := self._files.saved() or self._screen.take_requests()):
             time.sleep(POLL_SECONDS)
             self._screen.fit()
-        return saved
+        return due
 
     def _show_next_exercise(self, slug: str) -> None:
         """If `slug` is passed, show the next exercise that is not."""
         reports = self._view.reports
-        if not is_practice_passed(reports[slug]):
+        if not self._moves_on or not is_practice_passed(reports[slug]):
             return self._update_view(busy="")
         slugs = list(self._exercises)
         at = slugs.index(slug)
@@ -124,7 +148,7 @@ class WatchSession:
 
     def _grade_exercise(self, slug: str) -> None:
         """Grade an exercise; if the grader failed, once more with another nursery."""
-        self._update_view(busy=self._words("Grading {slug} ...", slug=slug))
+        self._update_view(busy=self._words("Grading {slug} ...", slug=slug), grading=slug)
         report = self._newest_report(slug)
         if report.state == "fault":
             self._renew_nursery()
@@ -132,7 +156,7 @@ class WatchSession:
         told = self._words("Graded at {clock} in {seconds} s.", clock=time.strftime("%H:%M:%S"),
                            seconds=f"{report.seconds:.1f}")  # fmt: skip
         reports = {**self._view.reports, slug: report}
-        self._view = replace(self._view, reports=reports, graded=told)
+        self._view = replace(self._view, reports=reports, graded=told, grading="")
 
     def _newest_report(self, slug: str) -> ExerciseReport:
         """Return the report on the file as it was saved last."""
@@ -145,7 +169,10 @@ class WatchSession:
         from grader.grading.exercise import Run, grade_answer
 
         self._files.take(slug)
-        run = Run(nursery=self._nursery, student="me", secret=self._secret, speed=False)
+        run = Run(
+            nursery=self._nursery, student="me", secret=self._secret, speed=False,
+            verdicts=lambda checks: self._show_first_verdicts(slug, checks),
+        )  # fmt: skip
         overtaken = Overtaken(lambda: self._files.changed(slug))
         try:
             with overtaken:
@@ -156,6 +183,20 @@ class WatchSession:
                 raise
         self._renew_nursery()  # the interrupt may have cut off a message to the old one
         return None
+
+    def _show_first_verdicts(self, slug: str, checks: Sequence[CheckResult]) -> None:
+        """Show the verdicts while the names of mistakes are still looked for."""
+        if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
+            return  # the exercise is about to be graded again
+        exercise = self._exercises[slug]
+        report = ExerciseReport(
+            slug=slug, title=exercise.title, track=exercise.track, sha256="", state="graded",
+            path=clean_worker_text(str(self._files.paths[slug])), sentence="",
+            score=sum_score_points(checks, None), checks=tuple(checks), speed=None,
+        )  # fmt: skip
+        shown = redact_exercise_report(report, self._shows)
+        self._view = replace(self._view, reports={**self._view.reports, slug: shown})
+        self._screen.show(self._view)
 
     def _renew_nursery(self) -> None:
         self._nursery.close()

@@ -15,7 +15,7 @@ class WatchedFiles:
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
         self.paths = paths
-        self._taken = {slug: _read_watched_file_signature(path) for slug, path in paths.items()}
+        self._taken = {slug: read_file_signature(path) for slug, path in paths.items()}
         self._before = dict(self._taken)
 
     def saved(self) -> list[str]:
@@ -24,21 +24,22 @@ class WatchedFiles:
         Two calls in a row must see the same state: between them an editor has replaced the old
         file, or has written the rest of it.
         """
-        now = {slug: _read_watched_file_signature(path) for slug, path in self.paths.items()}
+        now = {slug: read_file_signature(path) for slug, path in self.paths.items()}
         still = [s for s in now if now[s] != self._taken[s] and now[s] == self._before[s]]
         self._before = now
         return sorted(still, key=lambda slug: now[slug] or (0, 0, 0))
 
     def take(self, slug: str) -> None:
         """Remember the state of a file; a later change is a save."""
-        self._taken[slug] = _read_watched_file_signature(self.paths[slug])
+        self._taken[slug] = read_file_signature(self.paths[slug])
 
     def changed(self, slug: str) -> bool:
         """Return whether a file has another state than when it was taken."""
-        return _read_watched_file_signature(self.paths[slug]) != self._taken[slug]
+        return read_file_signature(self.paths[slug]) != self._taken[slug]
 
 
-def _read_watched_file_signature(path: Path) -> FileSignature:
+def read_file_signature(path: Path) -> FileSignature:
+    """Return what changes with every save of a file; None if there is no file."""
     try:
         found = path.stat()
     except OSError:  # deleted, or its folder closed
