@@ -38,6 +38,7 @@ CORE := $(VENV)/.installed-core-$(TORCH)
 DEV := $(VENV)/.installed-dev-$(TORCH)
 NOTEBOOKS := $(VENV)/.installed-notebooks-$(TORCH)
 SIMILAR := $(VENV)/.installed-similar-$(TORCH)
+LEARN := $(VENV)/.installed-learn-$(TORCH)
 WITH_CLUSTER := $(VENV)/.installed-cluster-$(TORCH)
 else
 PY := $(PYTHON)
@@ -45,6 +46,7 @@ CORE :=
 DEV :=
 NOTEBOOKS :=
 SIMILAR :=
+LEARN :=
 WITH_CLUSTER :=
 endif
 # A path as the shell takes it, whatever is in it.
@@ -56,7 +58,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
+.PHONY: help grade bench watch learn hint show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-learn bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +96,9 @@ bench: $(CORE) ## only measure speed and memory, without the checks (EX= as for 
 
 watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=)
 	@$(GRADER) watch $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
+
+learn: $(LEARN) ## open a page to read, write and see verdicts (EX= to begin with; SUBMISSION= ISOLATION= ARGS="--port 8000 --no-browser")
+	@$(GRADER) learn $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
 
 hint: $(CORE) ## the next hint (EX=ex03_sdpa; ARGS="--level 2" or --solution)
 	@$(GRADER) hint $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
@@ -163,6 +168,9 @@ bench-walls: $(DEV) ## time what each wall costs, beside a fresh `import torch`
 
 bench-watch: $(DEV) ## time from a save to the verdict
 	@$(PY) -m tests.bench.watch
+
+bench-learn: $(DEV) ## time from the command to a page that is ready, and from a pause to the verdict
+	@$(PY) -m tests.bench.learn
 
 bench-crossing: $(DEV) ## time the way to a worker and back, beside the reference (ARGS=cuda)
 	@$(PY) -m tests.bench.crossing $(ARGS)

@@ -10,11 +10,13 @@ from grader.core.catalog import SUITES_FOLDER
 from grader.submission import python_outline
 
 OUR_PACKAGES = ("grader", "reference", "solutions", "exercises", "tests")
+# The extra `learn`, with what it brings; nothing else may need it.
+PAGE_PACKAGES = ("nicegui", "fastapi", "starlette", "uvicorn", "markdown2", "latex2mathml")
 # The folders of the grader, floor by floor: a module imports from its own folder and from below.
 FLOORS = (
     ("core",), ("worker",), ("cuda",), ("submission",), ("doctor",), ("judging", "reporting"),
     ("timing",), ("suites",), ("grading",), ("gpu_check",), ("authoring",),
-    ("classroom", "practice"), ("release",), ("cli",), ("__main__", "notebook"),
+    ("classroom", "practice"), ("learn", "release"), ("cli",), ("__main__", "notebook"),
 )  # fmt: skip
 _FLOOR_NUMBERS = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
@@ -74,6 +76,8 @@ def _find_broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
     records = "grader.core.records.py", "grader.core.diagnosis_records.py"
     if here in records and top in OUR_PACKAGES and "_records" not in module:
         return "Records import nothing of ours but other records."
+    if top in PAGE_PACKAGES and not here.startswith("grader.learn."):
+        return "Only grader/learn knows the packages of the page: move what needs them there."
     if parts[0] == "grader" and top in OUR_PACKAGES and top != "grader":
         allowed = here.startswith("grader.judging.") and module.startswith("reference.expected")
         return None if allowed else "The grader names no reference, solution, exercise or test."

@@ -16,6 +16,7 @@ from grader.cli.drill_command import commands as drill_commands
 from grader.cli.global_options import GroupWithGlobalOptions, begin
 from grader.cli.grade_command import grade
 from grader.cli.interview_command import commands as interview_commands
+from grader.cli.learn_command import commands as learn_commands
 from grader.cli.maintainer import commands
 from grader.cli.new_command import commands as new_commands
 from grader.cli.options import (
@@ -162,6 +163,7 @@ app.add_typer(class_commands)
 app.add_typer(collect_commands)
 app.add_typer(similar_commands)
 app.add_typer(drill_commands)
+app.add_typer(learn_commands)
 app.add_typer(course_commands)
 app.add_typer(interview_commands)
 app.add_typer(reset_commands)

@@ -26,7 +26,7 @@ from grader.core.errors import GraderFault, UserError
 
 OPTIONS = ("--course", "--exercises")
 WITHOUT_COURSE = "course"  # the command that writes such a file
-NOT_IN_EXAMS = ("bench", "drill", "hint", "interview", "show", "watch")
+NOT_IN_EXAMS = ("bench", "drill", "hint", "interview", "learn", "show", "watch")
 _Course = Annotated[
     Path | None,
     typer.Option(

@@ -18,12 +18,19 @@ def write_with_backup(path: Path, text: str, aside: Sequence[Path] = ()) -> list
             new = _find_free_backup_path(old)
             old.rename(new)
             moved.append((old, new))
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="")
     except OSError:
         for old, new in moved:
             new.replace(old)
         raise
     return [new for _, new in moved]
+
+
+def write_beside(path: Path, text: str) -> Path:
+    """Write `text` to the first free numbered name beside `path`; return that name."""
+    new = _find_free_backup_path(path)
+    new.write_text(text, encoding="utf-8", newline="")
+    return new
 
 
 def _find_free_backup_path(path: Path) -> Path:

@@ -50,6 +50,14 @@ def render_html_report(report: Report, words: Words) -> str:
     )
 
 
+def render_html_verdicts(e: ExerciseReport, words: Words, first: CheckResult | None) -> list[str]:
+    """Return two parts of a page: the check `first` in full, and all other checks below it."""
+    return [
+        render_report_template("verdicts.html.j2", words, e=e, first=first, part=part)
+        for part in ("first", "others")
+    ]
+
+
 def render_report_template(template: str, words: Words, **values: object) -> str:
     """Render a template with the parts that every page shares."""
     drawn = _load_report_templates().get_template(template)
@@ -119,6 +127,11 @@ class _Tell:
     def blocker(self, e: ExerciseReport, c: CheckResult) -> CheckResult | None:
         """Find the check that blocks another, by its sentence in the blocked one's `why`."""
         return next((other for other in e.checks if other.says == c.why), None)
+
+    def blocked_by(self, e: ExerciseReport, first: CheckResult | None) -> list[CheckResult]:
+        """Return the checks that `first` blocks."""
+        return [c for c in e.checks if c.verdict is Verdict.BLOCKED and first is not None
+                and self.blocker(e, c) is first]  # fmt: skip
 
     def places(self, d: Diagnosis) -> str:
         return locations.report_wrong_places(d.places, self._words)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,9 +55,9 @@ class Page:
                 return answer["result"]
 
     def open(
-        self, path: Path, *, width: int = 1280, scheme: str = "light", media: str = ""
+        self, path: Path | str, *, width: int = 1280, scheme: str = "light", media: str = ""
     ) -> None:
-        """Show a page at a width, in a colour scheme; what earlier pages did is forgotten."""
+        """Show a file, or an address, at a width, in a colour scheme; earlier events are forgotten."""
         self.events.clear()
         self.send(
             "Emulation.setDeviceMetricsOverride",
@@ -67,7 +68,7 @@ class Page:
         )
         preferred = [{"name": "prefers-color-scheme", "value": scheme}]
         self.send("Emulation.setEmulatedMedia", media=media, features=preferred)
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         while not any(e["method"] == "Page.loadEventFired" for e in self.events):
             self._receive()
 
@@ -76,6 +77,14 @@ class Page:
         result = self.send("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
+
+    def until(self, script: str, seconds: float = 60.0) -> Any:
+        """The value of an expression on the page, as soon as it is true."""
+        end = time.monotonic() + seconds
+        while not (value := self.run(script)):
+            assert time.monotonic() < end, f"never true: {script}"
+            time.sleep(0.02)
+        return value
 
     def screenshot(self, path: Path) -> None:
         """The whole page as a PNG."""

@@ -1,0 +1,52 @@
+"""The command that opens the page to learn on."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader.cli.options import (
+    Isolation,
+    Lang,
+    Place,
+    find_course_option,
+    parse_exercises_option,
+    parse_language_option,
+    parse_wall_option,
+    stop_command,
+)
+
+commands = typer.Typer()
+PACKAGES = ("nicegui", "latex2mathml")
+_MISSING = "The page needs packages that are not installed: run `make learn`, which installs them."
+_ONE_FILE = "The page shows a folder of answers: name a folder."
+
+
+@commands.command()
+def learn(
+    name: Annotated[str | None, typer.Argument(metavar="[EX]", help="Begin with this one.")] = None,
+    submission: Place = Path("exercises"),
+    isolation: Isolation = "auto",
+    port: Annotated[int | None, typer.Option(help="A port of your choice.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    lang: Lang = None,
+) -> None:
+    """Open a page to read lessons, write answers, and see verdicts as you write."""
+    words = parse_language_option(lang)
+    if not all(map(find_spec, PACKAGES)):
+        stop_command(words(_MISSING))
+    named = parse_exercises_option([name] if name else [], submission)
+    if not submission.is_dir():
+        stop_command(words(_ONE_FILE))
+    from grader.practice.watch.watch_session import prepare_to_watch
+
+    prepare_to_watch()
+    from grader.learn.serve_page import serve_learn_page
+
+    exercises = [e for e in find_course_option().exercises if not e.draft or (name and e in named)]
+    serve_learn_page(
+        exercises, submission, words=words, start=named[0] if name else exercises[0],
+        wall=parse_wall_option(isolation, "cpu"), shows=find_course_option().shows, port=port,
+        browse=browser,
+    )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Lays out the page: exercises, lesson, editor, verdict; one address for each exercise."""
+
+import json
+from pathlib import Path
+
+from fastapi.responses import RedirectResponse, Response
+from nicegui import ui
+
+from grader.core.translation import Words
+from grader.learn.editor_pane import EditorPane
+from grader.learn.exercise_list import ExerciseList
+from grader.learn.learn_state import LearnState
+from grader.learn.lesson_html import render_lesson
+from grader.learn.verdict_pane import VerdictPane
+from grader.reporting.html import LANGUAGE_TAGS
+
+TICK_SECONDS = 0.1
+_HERE = Path(__file__).parent
+_OTHER_LANGUAGE = {"en": ("zh", "中文"), "zh": ("en", "English")}
+_NEXT_DARK: dict[bool | None, bool | None] = {None: True, True: False, False: None}
+
+
+def build_learn_pages(state: LearnState, start: str) -> None:
+    """Declare the addresses of the page; the first shown is `start`."""
+
+    @ui.page("/")
+    def begin() -> Response:
+        return RedirectResponse(f"/learn/{start}")
+
+    @ui.page("/learn/{slug}")
+    async def learn(slug: str) -> Response | None:
+        if slug not in state.exercises:
+            return RedirectResponse(f"/learn/{start}")
+        await LearnTab(state, slug).run()
+        return None
+
+
+class LearnTab:
+    """One tab of a browser, on one exercise."""
+
+    def __init__(self, state: LearnState, slug: str) -> None:
+        self._state, self._words, self._slug = state, state.words, slug
+        self._title = state.words.title(state.exercises[slug])
+        if state.report(slug) is None:
+            state.request(slug)
+        ui.page_title(f"{self._title} · {self._words('Attention by Hand')}")
+        ui.add_head_html(f"<style>{(_HERE / 'learn.css').read_text('utf-8')}</style>")
+        ui.add_head_html(f"<script>{(_HERE / 'learn.js').read_text('utf-8')}</script>")
+        self._dark = ui.dark_mode(state.dark)
+        self._draw_header()
+        with ui.element("div").classes("room"):
+            self._list = ExerciseList(state, slug)
+            with ui.element("main").classes("workspace show-lesson") as self._workspace:
+                self._draw_views()
+                self._draw_lesson()
+                with ui.element("div").classes("code"):
+                    self._editor = EditorPane(state, slug)
+                    self._verdict = VerdictPane(state, slug)
+        ui.timer(TICK_SECONDS, self._tick)
+
+    async def run(self) -> None:
+        """Go on once the browser is connected."""
+        await ui.context.client.connected(timeout=30.0)
+        lost = self._words("The server has ended or sleeps. What you write is kept in this browser "
+                           "until `make learn` runs again.")  # fmt: skip
+        tag = LANGUAGE_TAGS[self._words.language]
+        dark = await ui.run_javascript(
+            f"learn.say({json.dumps(lost)}, {json.dumps(tag)})", timeout=10.0
+        )
+        self._editor.shade(bool(dark))
+        await self._editor.connect()
+
+    def _tick(self) -> None:
+        self._editor.tick()
+        self._verdict.tick()
+        self._list.tick()
+        self._editor.mark(self._state.report(self._slug))
+
+    def _draw_header(self) -> None:
+        other, name = _OTHER_LANGUAGE[self._words.language]
+        with ui.element("header").classes("top-bar"):
+            ui.link(self._words("To the editor"), "#editor").classes("skip")
+            self._menu = ui.button("☰", on_click=self._toggle_list).props("flat dense")
+            self._menu.classes("menu").props["aria-label"] = self._words("Exercises")
+            ui.label(self._words("Attention by Hand")).classes("brand")
+            ui.element("span").classes("grow")
+            switch = ui.button(name, on_click=lambda: self._speak(other))
+            switch.props(f"flat dense no-caps lang={other}")
+            self._shade = ui.button(on_click=self._change_dark).props("flat dense no-caps")
+            self._shade.set_text(self._dark_text())
+
+    def _draw_views(self) -> None:
+        """Draw the buttons that choose what is beside the editor, or on a phone instead of it."""
+        with ui.element("nav").classes("views") as views:
+            views.props["aria-label"] = self._words("Views")
+            for view, english in (("lesson", "Lesson"), ("code", "Code")):
+                button = ui.button(self._words(english), on_click=lambda v=view: self._show(v))
+                button.props("flat dense no-caps").classes(f"to-{view}")
+
+    def _draw_lesson(self) -> None:
+        with ui.element("article").classes("lesson").props('tabindex="0"'):
+            ui.html(render_lesson(self._slug, self._words), sanitize=False)
+
+    def _show(self, view: str) -> None:
+        self._workspace.classes(replace=f"workspace show-{view}")
+
+    def _toggle_list(self) -> None:
+        self._list.element.classes(toggle="open")
+
+    def _speak(self, language: str) -> None:
+        self._editor.flush()
+        self._state.words = Words(language)
+        ui.navigate.reload()
+
+    async def _change_dark(self) -> None:
+        self._state.dark = self._dark.value = _NEXT_DARK[self._state.dark]
+        self._shade.set_text(self._dark_text())
+        dark = await ui.run_javascript("learn.isDark()")
+        self._editor.shade(bool(dark))
+
+    def _dark_text(self) -> str:
+        names = {None: "Auto", True: "Dark", False: "Light"}
+        return self._words(names[self._state.dark])

@@ -1,0 +1,80 @@
+"""What all tabs of the page share: the exercises, the last verdicts, the chosen language."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader.core.records import Exercise, ExerciseReport
+from grader.core.translation import Words
+from grader.practice.hints import is_practice_passed
+from grader.practice.watch.watch_screen import WatchView
+from grader.submission import answer_file
+from grader.worker.walls import PROCESS, Wall
+
+
+@dataclass(kw_only=True)
+class LearnState:
+    """The screen of a watch whose views are drawn by the tabs, each by a timer of its own.
+
+    The watch shows its views from its own thread. A view is frozen, so a tab only reads which one
+    is the newest.
+    """
+
+    exercises: Mapping[str, Exercise]
+    place: Path
+    words: Words
+    wall: Wall = PROCESS
+    shows: str = "open"
+    dark: bool | None = None  # None: as the browser prefers
+    view: WatchView = field(default_factory=lambda: WatchView(reports={}, slugs=()))
+    _requests: deque[str] = field(default_factory=deque)
+
+    def show(self, view: WatchView) -> None:
+        self.view = view
+
+    def fit(self) -> None:
+        """Do nothing: a browser fits the page into its window."""
+
+    def take_requests(self) -> list[str]:
+        """Return one exercise at a time, so that a save never waits for more than one."""
+        return [self._requests.popleft()] if self._requests else []
+
+    def request(self, slug: str) -> None:
+        """Have an exercise graded before all others that wait."""
+        if slug in self._requests:
+            self._requests.remove(slug)
+        self._requests.appendleft(slug)
+
+    def request_all(self) -> None:
+        """Have every exercise graded in order, so that the list shows the progress."""
+        self._requests.extend(slug for slug in self.exercises if slug not in self._requests)
+
+    @property
+    def grades(self) -> str:
+        """Return the slug of the exercise that is being graded; "" if none is."""
+        return self.view.grading
+
+    def report(self, slug: str) -> ExerciseReport | None:
+        return self.view.reports.get(slug)
+
+    def path(self, slug: str) -> Path:
+        return answer_file.locate_submission(self.place, slug)
+
+    def next_exercise(self, slug: str) -> str | None:
+        """Return the first exercise after `slug`, then before it, that is not passed."""
+        slugs = list(self.exercises)
+        at = slugs.index(slug)
+        return next((s for s in [*slugs[at + 1 :], *slugs[:at]] if not self.is_passed(s)), None)
+
+    def is_passed(self, slug: str) -> bool:
+        report = self.report(slug)
+        return report is not None and is_practice_passed(report)
+
+
+def new_learn_state(
+    exercises: Sequence[Exercise], place: Path, words: Words, wall: Wall, shows: str
+) -> LearnState:
+    return LearnState(
+        exercises={e.slug: e for e in exercises}, place=place, words=words, wall=wall, shows=shows
+    )

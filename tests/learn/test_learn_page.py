@@ -1,0 +1,291 @@
+"""What stands on the page, and what its parts do."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from grader.core.diagnosis_records import Diagnosis, PinnedLine
+from grader.core.records import CheckResult, ExerciseReport, Score, Verdict
+from grader.learn.open_files import digest_text
+from tests.learn.learn_user import judged, state_of, visited
+from tests.reporting.samples import DIAGNOSIS, HOSTILE
+
+SLUG = "ex01_softmax"
+TEXT = "def softmax_numpy(x, axis=-1):\n    return x\n"
+
+
+def checked(
+    *verdicts: Verdict, why: str = "", diagnosis: Diagnosis | None = None, **more
+) -> ExerciseReport:
+    checks = tuple(
+        CheckResult(id=f"check_{n}", says=f"Check {n} holds.", verdict=verdict, points=1, calls=frozenset({"softmax_numpy"}),
+                    why=why if verdict is Verdict.FAILED else "", diagnosis=diagnosis if verdict is Verdict.FAILED else None)
+        for n, verdict in enumerate(verdicts)
+    )  # fmt: skip
+    given = {
+        "state": "graded",
+        "sentence": "",
+        "path": f"{SLUG}.py",
+        "sha256": digest_text(TEXT),
+    } | more
+    return ExerciseReport(
+        slug=SLUG,
+        title="Softmax",
+        track="core",
+        score=Score(earned=0, possible=1, not_run=0),
+        checks=checks,
+        speed=None,
+        **given,
+    )
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / f"{SLUG}.py").write_text(TEXT)
+    return tmp_path
+
+
+@pytest.fixture
+def state(place):
+    return state_of(place)
+
+
+def run(scenario) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 30))
+
+
+async def eventually(true) -> None:
+    for _ in range(100):
+        if true():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it never came")
+
+
+def editor_of(user):
+    from nicegui import ui
+
+    [found] = user.find(ui.codemirror).elements
+    return found
+
+
+def test_the_page_has_lesson_editor_and_list(state):
+    async def scenario():
+        async with visited(state) as user:
+            await user.should_see("ex03")
+            await user.should_see("Scaled dot-product attention")
+            await user.should_see("0 of 8 exercises are passed")
+            assert editor_of(user).value == TEXT
+            from nicegui import ui
+
+            lesson = next(e for e in user.find(ui.html).elements if "<math" in e.content)
+            assert "The question." in lesson.content
+
+    run(scenario())
+
+
+def test_opening_an_exercise_asks_for_its_verdict(state):
+    async def scenario():
+        async with visited(state) as user:
+            await user.should_see("Grading ex01_softmax ...")
+            assert state.take_requests() == [SLUG]
+
+    run(scenario())
+
+
+def test_what_is_typed_is_in_the_file_after_a_pause(state, place):
+    async def scenario():
+        async with visited(state) as user:
+            editor_of(user).value = "typed = 1\n"
+            await user.should_see("Not saved yet ...")
+            assert (place / f"{SLUG}.py").read_text() == TEXT
+            await eventually(lambda: (place / f"{SLUG}.py").read_text() == "typed = 1\n")
+            await user.should_see("ex01_softmax.py saved at")
+
+    run(scenario())
+
+
+def test_what_another_program_saves_appears(state, place):
+    async def scenario():
+        async with visited(state) as user:
+            (place / f"{SLUG}.py").write_text("by_vim = 1\n")
+            await eventually(lambda: editor_of(user).value == "by_vim = 1\n")
+            await user.should_see("was changed by another program")
+
+    run(scenario())
+
+
+def test_if_both_sides_changed_the_person_is_told_where_the_other_version_is(state, place):
+    async def scenario():
+        async with visited(state) as user:
+            editor_of(user).value = "typed = 1\n"
+            (place / f"{SLUG}.py").write_text("by_vim = 1\n")
+            await user.should_see("its version is kept as ex01_softmax.1.py", retries=20)
+            assert (place / f"{SLUG}.1.py").read_text() == "by_vim = 1\n"
+            assert (place / f"{SLUG}.py").read_text() == "typed = 1\n"
+
+    run(scenario())
+
+
+def test_a_deleted_file_is_told_and_written_by_the_next_change(state, place):
+    async def scenario():
+        async with visited(state) as user:
+            (place / f"{SLUG}.py").unlink()
+            await user.should_see("Its text is still here", retries=20)
+            assert editor_of(user).value == TEXT
+            editor_of(user).value = "again = 1\n"
+            await eventually(lambda: (place / f"{SLUG}.py").exists())
+
+    run(scenario())
+
+
+def test_the_first_failed_check_is_open_with_its_diagnosis_and_its_line_marked(state):
+    pinned = replace(DIAGNOSIS, pinned=PinnedLine(line=2, name="return", got=(2,), right=(3,)))
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(
+                state,
+                checked(
+                    Verdict.FAILED, Verdict.FAILED, Verdict.PASSED, why="x is 1", diagnosis=pinned
+                ),
+            )
+            await user.should_see("1 of 3 checks passed")
+            from nicegui import ui
+
+            drawn = [e.content for e in user.find(ui.html).elements]
+            first = next(c for c in drawn if "x is 1" in c and "<details" not in c)
+            assert "Divided by D." in first and "<svg" in first and "yours" in first
+            await eventually(lambda: editor_of(user).decorations)
+            assert editor_of(user).decorations == [
+                {"kind": "line", "line": 2, "class": "wrong-line"}
+            ]
+            assert "Line 2 is the first" in editor_of(user).line_tooltips[2]
+
+    run(scenario())
+
+
+def test_a_line_of_another_text_is_not_marked(state):
+    async def scenario():
+        async with visited(state) as user:
+            editor_of(user).value = "import torch\n" + TEXT
+            judged(state, checked(Verdict.FAILED, why="x is 1", diagnosis=DIAGNOSIS))
+            await user.should_see("0 of 1 checks passed")
+            assert editor_of(user).decorations == []
+
+    run(scenario())
+
+
+def test_verdicts_come_before_the_names_of_mistakes(state):
+    async def scenario():
+        async with visited(state) as user:
+            state.show(replace(state.view, grading=SLUG))
+            judged(state, checked(Verdict.FAILED, why="x is 1"))
+            await user.should_see("0 of 1 checks passed")
+            await user.should_see("looking for the mistake")
+            state.show(replace(state.view, grading=""))
+            judged(state, checked(Verdict.FAILED, why="x is 1", diagnosis=DIAGNOSIS))
+            await user.should_not_see("looking for the mistake", retries=20)
+
+    run(scenario())
+
+
+def test_hints_come_one_at_a_time_and_are_remembered(state):
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.FAILED, why="x is 1"))
+            await user.should_see("A hint")
+            await user.should_not_see("Hint 1 of")
+            user.find("A hint").click()
+            await user.should_see("Hint 1 of")
+            await user.should_not_see("Hint 2 of")
+            user.find("Next hint").click()
+            await user.should_see("Hint 2 of")
+            await user.open(f"/learn/{SLUG}")
+            await user.should_see("Hint 2 of")
+
+    run(scenario())
+
+
+def test_a_course_that_shows_verdicts_only_gives_no_hints(place):
+    state = state_of(place, shows="verdicts")
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.FAILED))
+            await user.should_see("0 of 1 checks passed")
+            await user.should_not_see("A hint")
+
+    run(scenario())
+
+
+def test_after_passing_the_next_exercise_is_offered(state):
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.PASSED))
+            await user.should_see("ex01_softmax is passed.")
+            await user.should_see("Next: Masking")
+            await user.should_see("1 of 8 exercises are passed")
+
+    run(scenario())
+
+
+def test_the_text_of_an_answer_is_text(state):
+    """Scripts, tags and templates of an answer, in its errors and in what it printed."""
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.FAILED, why=HOSTILE, output=HOSTILE))
+            await user.should_see("0 of 1 checks passed")
+            from nicegui import ui
+
+            drawn = "".join(e.content for e in user.find(ui.html).elements)
+            assert "&lt;script&gt;alert(1)" in drawn
+            assert "<script>alert" not in drawn and "<img src=x" not in drawn
+
+    run(scenario())
+
+
+def test_the_page_speaks_chinese(place):
+    state = state_of(place, "zh")
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.FAILED, Verdict.PASSED))
+            await user.should_see("手写注意力")
+            await user.should_see("2 项检查通过 1 项")
+            await user.should_see("8 道题中通过 0 道")
+
+    run(scenario())
+
+
+def test_the_language_is_switched_for_every_tab(state):
+    async def scenario():
+        async with visited(state) as user:
+            user.find("中文").click()
+            await eventually(lambda: state.words.language == "zh")
+            await user.open(f"/learn/{SLUG}")
+            await user.should_see("讲义")
+
+    run(scenario())
+
+
+def test_a_notebook_is_graded_but_not_edited_here(tmp_path):
+    (tmp_path / f"{SLUG}.ipynb").write_text("{}")
+
+    async def scenario():
+        async with visited(state_of(tmp_path)) as user:
+            await user.should_see("is a notebook: edit it in Jupyter")
+            assert not editor_of(user).enabled
+
+    run(scenario())
+
+
+def test_an_unknown_exercise_leads_to_the_first(state):
+    async def scenario():
+        async with visited(state) as user:
+            answer = await user.http_client.get("/learn/ex99", follow_redirects=False)
+            assert answer.headers["location"] == f"/learn/{SLUG}"
+
+    run(scenario())
