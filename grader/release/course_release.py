@@ -18,6 +18,7 @@ from grader.core.this_python import build_pip_install_command
 from grader.core.translation import Words
 from grader.grading.official_grader import load_grading_secret
 from grader.release import bundle
+from grader.release.course_gradebook import is_gradebook_begun, open_course_gradebook
 
 if TYPE_CHECKING:  # nbgrader brings it
     from traitlets.config import Config
@@ -33,7 +34,7 @@ load_subconfig("release_config.py")  # what `make release` sets: the judge, lang
 
 # Where students fetch and submit, writable by everybody: on a server, the folder that it has.
 c.Exchange.root = {exchange!r}
-# c.CourseDirectory.db_url = "postgresql://user:password@host/gradebook"  # instead of SQLite
+# c.CourseDirectory.db_url = "postgresql+psycopg://user:password@host/gradebook"
 # c.Judge.isolation = "contained"  # demand a wall
 """
 _GENERATED_CONFIG_TEMPLATE = """\
@@ -175,17 +176,17 @@ def _release_nbgrader_config(course: Path, terms: ReleaseTerms) -> None:
 
 def _check_released_grades(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
     """Raise `CannotRelease` if the exercise has grades for tasks that this release lacks."""
-    from nbgrader.api import Gradebook, MissingEntry
+    from nbgrader.api import MissingEntry
 
     from grader.release import notebook_pages
 
     url = _build_nbgrader_gradebook_url(course)
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    if not is_gradebook_begun(url):
         return
     wanted = notebook_pages.count_released_task_points(
         exercise, cuda=terms.device == "cuda", speed=terms.speed
     )
-    with Gradebook(url) as gradebook:
+    with open_course_gradebook(url) as gradebook:
         try:
             cells = gradebook.find_notebook(exercise.slug, exercise.slug).grade_cells
         except MissingEntry:
@@ -208,11 +209,9 @@ def _build_nbgrader_gradebook_url(course: Path) -> str:
 
 def _set_released_due_date(course: Path, exercise: Exercise, terms: ReleaseTerms) -> None:
     """Set the deadline that nbgrader shows; without a course.toml, leave nbgrader's own."""
-    from nbgrader.api import Gradebook
-
     if terms.course.path is not None:
         due = terms.course.deadlines.get(exercise.slug)
-        with Gradebook(_build_nbgrader_gradebook_url(course)) as gradebook:
+        with open_course_gradebook(_build_nbgrader_gradebook_url(course)) as gradebook:
             gradebook.update_or_create_assignment(exercise.slug, duedate=due)
 
 
