@@ -12,6 +12,7 @@ from rich.console import Console
 from grader.cli.class_commands import commands as class_commands
 from grader.cli.collect_command import commands as collect_commands
 from grader.cli.course_commands import commands as course_commands
+from grader.cli.debug_command import commands as debug_commands
 from grader.cli.drill_command import commands as drill_commands
 from grader.cli.global_options import GroupWithGlobalOptions, begin
 from grader.cli.grade_command import grade
@@ -167,6 +168,7 @@ app.add_typer(learn_commands)
 app.add_typer(course_commands)
 app.add_typer(interview_commands)
 app.add_typer(reset_commands)
+app.add_typer(debug_commands)
 app.add_typer(new_commands)
 app.add_typer(commands)
 

@@ -261,7 +261,8 @@ def _load_graded_answer(
             "unreadable", ungraded.describe_ungraded_import(failed, answer, problems)
         ) from None
     except WorkerFault as problem:
-        raise NotGraded("unreadable", f"While the file was loaded, {problem}.") from None
+        at = ungraded.name_ungraded_line(answer, getattr(problem, "line", None))
+        raise NotGraded("unreadable", f"While the file was loaded, {problem}{at}.") from None
 
 
 def _time_graded_answer(

@@ -30,13 +30,8 @@ def describe_grading_fault(error: Exception) -> str:
 def describe_ungraded_import(
     failed: LoadFailed, answer: Submission, problems: Mapping[str, str]
 ) -> str:
-    error, lines = failed.problem, clean_worker_text(answer.source).splitlines()
-    at = ""
-    if error.line is not None and 0 < error.line <= len(lines):
-        at = (
-            f" (line {name_submission_line(answer.lines, error.line)}: "
-            f"{lines[error.line - 1].strip()})"
-        )
+    error = failed.problem
+    at = name_ungraded_line(answer, error.line)
     what = f"{error.kind}: {error.message}" if error.message else error.kind
     if error.kind == "EOFError":
         return f"The file waits for somebody to type something{at}: leave that out."
@@ -46,6 +41,14 @@ def describe_ungraded_import(
     if error.kind in ("ModuleNotFoundError", "ImportError"):
         return f"The file cannot be imported: {error.message}{at}. numpy and torch are at hand."
     return f"The file cannot be imported: {what}{at}."
+
+
+def name_ungraded_line(answer: Submission, number: int | None) -> str:
+    """Return a line of an answer in brackets, to follow a sentence; empty if it is unknown."""
+    lines = clean_worker_text(answer.source).splitlines()
+    if number is None or not 0 < number <= len(lines):
+        return ""
+    return f" (line {name_submission_line(answer.lines, number)}: {lines[number - 1].strip()})"
 
 
 def list_ungraded_checks(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:

@@ -1,16 +1,24 @@
 """Makes calls to a submission, and turns what fails there into faults."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import torch
 
 from grader.core.records import Submission
 from grader.judging.case import StudentFault, fail_check, find_case
 from grader.submission.line_names import name_submission_line
 from grader.worker.client import Client
-from grader.worker.faults import AnswerRaised, WorkerFault
+from grader.worker.faults import AnswerRaised, AnswerTimedOut, WorkerFault
 from grader.worker.harmless_text import clean_worker_text
 
 MAX_MESSAGE_LINES = 4  # of an exception
+_NO_NUMPY = "Can't call numpy() on Tensor that requires grad"  # begins a message of PyTorch's
+_ENDLESS = (
+    "It was still at this line: see that its loop ends, or let it do less. `make debug` stops "
+    "there."
+)
 
 
 class Connection:
@@ -37,6 +45,8 @@ class Connection:
             return ask(*args, **kwargs)
         except AnswerRaised as error:
             fault = self._fault_of_exception(error, owner, text)
+        except AnswerTimedOut as error:
+            fault = self._fault_of_timeout(error, text)
         except WorkerFault as error:
             fault = fail_check(str(error), text)
         fault.returned = False
@@ -58,11 +68,21 @@ class Connection:
         lines = [line.strip() for line in lines]
         if line:
             lines.append(f"line {number}: {line}")
+        if _NO_NUMPY in error.message:
+            lines.append(_advise_against_numpy(line))
         raised = StudentFault(
             str(fail_check(problem, text, *lines)), kind=error.kind, detail=error.message
         )
         raised.line = error.line if line and error.line else 0
         return raised
+
+    def _fault_of_timeout(self, error: AnswerTimedOut, text: str) -> StudentFault:
+        number, line = self._submission_line(error.line)
+        if not line:
+            return fail_check(str(error), text)
+        fault = fail_check(str(error), text, f"line {number}: {line}", _ENDLESS)
+        fault.line = error.line or 0
+        return fault
 
     def _submission_line(self, number: int | None) -> tuple[str, str]:
         """Return the number by which the writer knows a line of the submission, and its text."""
@@ -70,3 +90,17 @@ class Connection:
         if self.answer is None or number is None or not 0 < number <= len(lines):
             return "", ""
         return name_submission_line(self.answer.lines, number), lines[number - 1].strip()
+
+
+def _advise_against_numpy(line: str) -> str:
+    """Return the cure of a line that gives NumPy a tensor which needs a gradient."""
+    used = re.search(r"\b(?:np|numpy)\.(\w+)\(", line)
+    if used is None or not hasattr(torch, used[1]):
+        return (
+            "NumPy takes no tensor that needs a gradient: compute this in PyTorch. With .detach() "
+            "the gradient would be lost."
+        )
+    return (
+        f"np.{used[1]} takes no tensor that needs a gradient: write torch.{used[1]}. With "
+        ".detach() the gradient would be lost."
+    )

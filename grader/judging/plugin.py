@@ -1,8 +1,7 @@
 """The pytest plugin of the suites: the fixtures `student`, `draw` and `device`.
 
 Under `make grade` a `Judge` is already there. Started by hand, `python -m pytest
-grader/suites/ex01_softmax` grades `exercises/` in a worker; with `--in-process` the submission
-runs in pytest's own process, where `--pdb` and `print` reach it (never used for a mark).
+grader/suites/ex01_softmax` grades `exercises/` in a worker.
 """
 
 import secrets
@@ -21,12 +20,10 @@ from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.worker import requirements
-from grader.worker.in_process import call_without_wall, load_file_without_wall
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("grader")
-    group.addoption("--in-process", action="store_true", help="run the submission in this process")
     group.addoption("--submission", default="exercises", help="a folder of answers, or one file")
     group.addoption("--device", default="cpu", help="cpu or cuda")
     group.addoption("--seed", default="", help="repeat the draws of an earlier run")
@@ -54,11 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except answer_file.UnreadableFile as error:
         raise pytest.UsageError(str(error)) from None
     exercise = drills.lend_judged_hunt(exercise, answer.source)
-    if config.getoption("--in-process"):
-        module = load_file_without_wall(answer.path, exercise.slug, exercise.prelude)
-        client, problems = call_without_wall(module, exercise.prelude), {}
-    else:
-        client, problems = _start_judged_worker(config, exercise, answer)
+    client, problems = _start_judged_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
     judge = Judge(

@@ -30,7 +30,7 @@ _README_NOTES = {  # by file, the note below its title
 > 如果有 `SEALED.md`，它说明还缺少什么。
 """,
 }
-_BUNDLED_FOLDERS = ("grader", "reference", "docs", ".devcontainer")
+_BUNDLED_FOLDERS = ("grader", "reference", "docs", ".devcontainer", ".vscode")
 _PROJECT_GOALS = (  # of the Makefile: they need files that are left out
     "test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom", "cheats",
     "diagnose-trial",

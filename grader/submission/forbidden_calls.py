@@ -24,7 +24,8 @@ _ATTRIBUTE_FUNCTIONS = ("getattr", "setattr", "delattr", "hasattr")
 _ATTRIBUTE_COPIERS = ("functools.wraps", "functools.update_wrapper")
 _NAMED_TUPLE_MEMBERS = ("_asdict", "_fields", "_make", "_replace")  # open in spite of the _
 _REACHES = "is not allowed: it reaches code by other ways than its name."
-_BREAKPOINT = "a breakpoint was left in: take it out."
+BREAKPOINT_LEFT = "a breakpoint was left in: take it out. `make debug` stops at it."
+_DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy")
 _UNLISTED = f"is not on the list of what an answer may use ({allowed_tables.ALLOWED_PAGE_PATH})."
 _NO_VALUE = (
     "is a module and used as a value: write what you need of it, as in np.exp. "
@@ -146,7 +147,7 @@ class ForbiddenUseFinder:
             if name not in (*ORDINARY_DUNDERS, *BUILTINS):
                 yield f"{name} {_REACHES}"
         elif hasattr(builtins, name) and name not in BUILTINS and name not in self._names.bound:
-            yield _BREAKPOINT if name == "breakpoint" else f"{name} {_REACHES}"
+            yield BREAKPOINT_LEFT if name == "breakpoint" else f"{name} {_REACHES}"
 
     def _reasons_against_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
         found = () if self._is_local_name(node, own) else self._names.modules(node.value)
@@ -250,6 +251,8 @@ class ForbiddenUseFinder:
     def _reason_against_module(self, name: str) -> str:
         if name.split(".")[0] in self._alone:
             return f"an exercise stands alone: it does not import {name.split('.')[0]}."
+        if name.split(".")[0] in _DEBUGGERS:
+            return BREAKPOINT_LEFT
         if refused := self._reason_against_name(name):
             return refused
         return "" if name in self._modules else f"{name} {_UNLISTED}"

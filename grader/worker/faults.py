@@ -30,7 +30,14 @@ class AnswerRaised(WorkerFault):
 
 
 class AnswerTimedOut(WorkerFault):
-    """Raised when a call, or all calls of an exercise, took too long."""
+    """Raised when a call, or all calls of an exercise, took too long.
+
+    line  of the submission at which the call still was, by its own word; None if unknown
+    """
+
+    def __init__(self, sentence: str, line: int | None = None) -> None:
+        super().__init__(sentence)
+        self.line = line
 
 
 class WorkerDied(WorkerFault):

@@ -6,8 +6,10 @@ import mmap
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
+from typing import TypeVar
 
 from grader.worker.child import wire
 from grader.worker.child.executor import Executor
@@ -16,16 +18,27 @@ from grader.worker.child.raised import FILENAME
 from grader.worker.client import Client
 
 ARENA_BYTES = 64 << 20
+Room = TypeVar("Room", bound=Executor)
 
 
-def call_without_wall(module: ModuleType, prelude: str = "") -> Client:
-    """Return a client of `module` that encodes values as for a worker, without a wall."""
+def make_room_without_wall(kind: type[Room]) -> Room:
+    """Return an executor of this kind in this process, with arenas of its own."""
+    inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
+    return kind(inputs, answers)
+
+
+def call_without_wall(
+    module: ModuleType, prelude: str = "", room: Executor | None = None
+) -> Client:
+    """Return a client of `module` that encodes values as for a worker, without a wall.
+
+    room  answers the calls, if there should be more than the answers
+    """
     # PyTorch makes this folder for tensors on `meta`: an existing one leaves nothing behind.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
-    inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
-    room = Executor(inputs, answers)
+    room = room or make_room_without_wall(Executor)
     room.bind(module, prelude)
-    return Client(room.answer, inputs, answers, lambda: 1)
+    return Client(room.answer, room.inputs, room.answers, lambda: 1)
 
 
 def load_file_without_wall(path: Path, name: str, prelude: str = "") -> ModuleType:
@@ -45,11 +58,19 @@ def load_text_without_wall(
 
     as_worker  call the text in tracebacks as a worker does: then exceptions have their line
     """
-    run_worker_prelude(prelude)
     file = FILENAME if as_worker else f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    return load_code_without_wall(lambda: compile(source, file, "exec"), name, prelude)
+
+
+def load_code_without_wall(
+    build: Callable[[], CodeType], name: str, prelude: str = "", **given: object
+) -> ModuleType:
+    """Run the prelude, then the code, in a module that has the names `given`."""
+    run_worker_prelude(prelude)
     module = ModuleType(name)
     module.__file__ = f"{name}.py"
     sys.modules[name] = module
-    exec(compile(source, file, "exec"), module.__dict__)
+    module.__dict__.update(given)
+    exec(build(), module.__dict__)
     return module

@@ -147,6 +147,10 @@ class Nursery:
         """Continue a stopped worker."""
         self._send_request({"op": "continue", "pid": process.pid}, [])
 
+    def interrupt(self, process: NurseryProcess) -> None:
+        """Have a worker break off the call that it runs, and reply at which line that was."""
+        self._send_request({"op": "interrupt", "pid": process.pid}, [])
+
     def usage(self, process: NurseryProcess) -> dict[str, int]:
         """Return what a worker has used so far (see `child.usage`); {} if unknown."""
         return self._send_request({"op": "usage", "pid": process.pid}, [])

@@ -65,6 +65,13 @@ def send_request_to_worker(
     sock: socket.socket, request: dict[str, Any], patience: Patience
 ) -> dict[str, Any]:
     """Send a request and wait for its reply. Raises `TimeoutError`, `EOFError`, `WireError`."""
+    sock.settimeout(patience.seconds)
+    frames.send_frame(sock, request)
+    return receive_reply_from_worker(sock, patience)
+
+
+def receive_reply_from_worker(sock: socket.socket, patience: Patience) -> dict[str, Any]:
+    """Wait for a reply. Raises `TimeoutError`, `EOFError`, `WireError`."""
 
     def read(count: int) -> bytes:
         data = bytearray()
@@ -79,6 +86,4 @@ def send_request_to_worker(
             data.extend(more)
         return bytes(data)
 
-    sock.settimeout(patience.seconds)
-    frames.send_frame(sock, request)
     return frames.receive_frame(read)

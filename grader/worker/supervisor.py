@@ -23,10 +23,16 @@ from grader.worker.faults import (
 )
 from grader.worker.harmless_text import clean_worker_text
 from grader.worker.nursery import Nursery, NurseryProcess
-from grader.worker.patience import Patience, count_worker_seconds, send_request_to_worker
+from grader.worker.patience import (
+    Patience,
+    count_worker_seconds,
+    receive_reply_from_worker,
+    send_request_to_worker,
+)
 
 ARENA_BYTES = 512 << 20  # of address space; only pages that were written take memory
 MAX_RESTARTS = 5
+LINE_SECONDS = 3.0  # for a worker to say where it is; one that computes in C may not
 _OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 MAX_SHOWN_CHARACTERS = 2000  # characters of what a submission printed
 
@@ -189,13 +195,29 @@ class Supervisor:
         try:
             return self._converse_timed(self._process.control, request, seconds)
         except TimeoutError:
+            line = self._ask_line_of_call()
             self._end_worker()
-            raise AnswerTimedOut(f"no answer within {seconds:g} s") from None
+            raise AnswerTimedOut(f"no answer within {seconds:g} s", line) from None
         except frames.WireError as error:
             self._end_worker()
             raise NoAnswer(f"the worker sent something that is no answer ({error})") from None
         except (EOFError, OSError):
             raise self._explain_death() from None
+
+    def _ask_line_of_call(self) -> int | None:
+        """Break off the worker's call, and return the line at which it was; None if unknown."""
+        if self._process is None or not self._submission.theirs:
+            return None  # the lines of a module of ours mean nothing to a student
+        self._nursery.interrupt(self._process)
+        no_usage = Patience(LINE_SECONDS, dict)
+        try:
+            reply = receive_reply_from_worker(self._process.control, no_usage)
+        except (TimeoutError, EOFError, OSError, frames.WireError):
+            return None
+        try:
+            return decode_worker_exception(reply.get("error")).line
+        except NoAnswer:
+            return None
 
     def _converse_timed(
         self, sock: socket.socket, request: dict[str, Any], seconds: float

@@ -242,7 +242,7 @@ def test_its_suite_can_be_run_with_pytest(tmp_path):
     shutil.copy(SOLUTION, tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", "grader/suites/pytest.ini", SUITE,
-         "--in-process", "--submission", tmp_path],
+         "--submission", tmp_path],
         cwd=ROOT, env=os.environ | {packs.PACKS_VARIABLE: str(SAMPLE)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

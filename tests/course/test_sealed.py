@@ -123,16 +123,16 @@ def test_the_catalogue_of_mistakes_is_not_there_in_chinese_either(path):
     assert tomllib.loads(bundle_contents.seal_without_mistakes(path.read_bytes()).decode()) == told
 
 
-def test_a_suite_runs_in_ones_own_process(root, tmp_path):
-    """As the README says, for `print` and `--pdb`."""
+def test_an_answer_is_debugged_on_the_stored_cases(root, tmp_path):
     (tmp_path / f"{SLUG}.py").write_text(SOLUTION, encoding="utf-8")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GRADER"))}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", f"grader/suites/{SLUG}", "--in-process", "-q",
-         "--submission", tmp_path, "-k", "padding_mask"],
+        [sys.executable, "-m", "grader", "debug", SLUG, "--submission", tmp_path],
         cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every case passed" in done.stdout
 
 
 @pytest.mark.parametrize(

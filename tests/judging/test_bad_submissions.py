@@ -93,7 +93,8 @@ def test_a_helper_that_uses_what_is_not_allowed_says_so_where_it_is_called(grade
 
 def test_a_file_that_hangs_while_it_is_loaded(graded):
     report = graded(SLUG, "while True: pass", call_seconds=0.5)
-    assert report.sentence == "While the file was loaded, no answer within 0.5 s."
+    at = " (line 1: while True: pass)"
+    assert report.sentence == f"While the file was loaded, no answer within 0.5 s{at}."
     assert report.score.earned == 0
 
 
@@ -150,9 +151,50 @@ def test_the_students_own_line_is_shown(graded):
 
 
 def test_a_hang_costs_seconds_and_the_rest_is_graded(graded):
-    report = graded(SLUG, with_softmax("while True: pass"), call_seconds=6.0)
-    assert failures(report) == {"test_values": "no answer within 6 s  [softmax(float32 (7,))]"}
+    source = with_softmax("turns = 1\nwhile True: pass")
+    report = graded(SLUG, source, call_seconds=6.0)
+    [says, line, cure] = failures(report)["test_values"].splitlines()
+    assert says == "no answer within 6 s  [softmax(float32 (7,))]"
+    assert line == f"line {source[: source.index('while')].count(chr(10)) + 1}: while True: pass"
+    assert cure == (
+        "It was still at this line: see that its loop ends, or let it do less. `make debug` stops "
+        "there."
+    )
     assert report.score.earned == 4
+
+
+def test_a_hang_that_catches_everything_has_no_line(graded):
+    """It hides where it is from the one that asks, and loses its points all the same."""
+    source = with_softmax(
+        "while True:\n    try:\n        for n in iter(int, 1): abs(n)\n    except: pass"
+    )
+    report = graded(SLUG, source, call_seconds=2.0)
+    assert failures(report) == {"test_values": "no answer within 2 s  [softmax(float32 (7,))]"}
+
+
+@pytest.mark.parametrize(
+    "body, cure",
+    [
+        ("p = np.exp(x - x.amax(dim, keepdim=True))\nreturn p / p.sum(dim, keepdim=True)",
+         "np.exp takes no tensor that needs a gradient: write torch.exp."),
+        ("y = torch.tensor(x.numpy())\np = (y - y.amax(dim, keepdim=True)).exp()\nreturn p / p.sum(dim, keepdim=True)",
+         "NumPy takes no tensor that needs a gradient: compute this in PyTorch."),
+    ],
+)  # fmt: skip
+def test_numpy_on_a_tensor_that_needs_a_gradient_gets_its_cure(graded, body, cure):
+    report = graded(SLUG, with_softmax(body))
+    told = "\n".join(failures(report).values())
+    assert f"{cure} With .detach() the gradient would be lost." in told
+
+
+@pytest.mark.parametrize(
+    "body", ["breakpoint()", "import pdb\npdb.set_trace()", "import pdb; pdb.run('x')"]
+)
+def test_a_forgotten_breakpoint_gets_its_cure(graded, body):
+    source = with_softmax(f"{body}\nreturn torch.softmax")
+    at = source[: source.index(body.splitlines()[0])].count("\n") + 1
+    told = f"Line {at}: a breakpoint was left in: take it out. `make debug` stops at it."
+    assert failures(graded(SLUG, source))["test_values"].startswith(told)
 
 
 def test_no_message_is_longer_than_ten_lines(graded):

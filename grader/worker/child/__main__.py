@@ -10,6 +10,7 @@ output) travel beside the request.
      "compilers"}                      -> {"pid"}
     {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
     {"op": "stop" | "continue", "pid"} -> {}, once the worker has stopped or continued
+    {"op": "interrupt", "pid"}         -> {}; the worker breaks off its call (see `worker`)
     {"op": "usage", "pid"}             -> see `usage`; {} if there is no such worker
 
 `lock` is None, or the files that a locked worker may open (see `sandbox`); `compilers` are the

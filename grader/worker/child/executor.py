@@ -89,11 +89,15 @@ class Executor:
             frames.encode_frame(number | reply)  # raises if the reply is too long
         except frames.WireError as problem:
             unsent = frames.WireError(f"the answer cannot be sent: {problem}")
-            reply = {"error": describe_worker_error(unsent)}
+            reply = {"error": self.describe_error(unsent)}
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
-            reply = {"error": describe_worker_error(error)}
+            reply = {"error": self.describe_error(error)}
             self.device_lost = _has_worker_lost_gpu()
         return number | reply
+
+    def describe_error(self, error: BaseException) -> dict[str, Any]:
+        """Return the description of an exception for its reply."""
+        return describe_worker_error(error)
 
     def _prepare(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self.prelude = run_worker_prelude(request["prelude"])

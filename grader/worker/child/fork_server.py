@@ -20,7 +20,7 @@ import torch
 from . import builtin_names as names
 from . import frames, linux, operator_list, process_tree, usage
 from .remove_tree import remove_worker_folder
-from .worker import become_worker
+from .worker import INTERRUPT_SIGNAL, become_worker
 
 MAX_PROCESSES = 64  # processes that a worker may start; with more it is ended
 # PyTorch imports it at the first comparison on the device meta, which takes 0.7 s, and most suites
@@ -78,6 +78,10 @@ def _answer_fork_request(
             return _stop_worker(request["pid"], workers)
         case "continue":
             return _continue_worker(request["pid"], workers)
+        case "interrupt":
+            if request["pid"] in workers:
+                process_tree.signal_worker_processes([request["pid"]], INTERRUPT_SIGNAL)
+            return {}
         case "usage":
             worker = workers.get(request["pid"])
             return _measure_worker_usage(request["pid"], worker) if worker else {}

@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,6 +23,7 @@ from .sandbox import lock_sandbox
 
 MAX_PRINTED_BYTES = 1 << 20  # bytes that a submission may print before the rest is dropped
 MAX_FILE_BYTES = 16 << 20  # bytes of the largest file that a submission may write
+INTERRUPT_SIGNAL = signal.SIGUSR1  # breaks off a call that has timed out
 _WORKER_FAILURE_STATUS = 70
 
 
@@ -46,6 +48,7 @@ def become_worker(
             linux.return_worker_memory()
             _confine_worker_to_memory()
         _reseed_worker_generators()
+        signal.signal(INTERRUPT_SIGNAL, _break_off_call)
         room = Executor(_map_worker_arena(inputs), _map_worker_arena(answers))
         if program:
             talk = companion.start_companion_of_worker(*program)
@@ -116,6 +119,14 @@ def _confine_worker_to_memory() -> None:
         with contextlib.suppress(OSError):
             linux.set_process_attribute(linux.PR_SET_NO_NEW_PRIVS, 1)
             seccomp.install_holding_seccomp_filter()
+
+
+class CallInterrupted(BaseException):
+    """Raised in the submission when its time is over: the reply tells at which line that was."""
+
+
+def _break_off_call(number: int, frame: FrameType | None) -> NoReturn:
+    raise CallInterrupted
 
 
 def _reseed_worker_generators() -> None:
