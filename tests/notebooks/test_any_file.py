@@ -106,7 +106,7 @@ def graded(tmp_path_factory):
     course = out / "course"
     odd = released(course)  # nothing is written, so that nothing is judged
     odd.cells.append(nbformat.v4.new_markdown_cell("![x](&#97;ttachment:gone.png)"))
-    hand_in(course, "odd", odd)
+    hand_in(course, "odd", odd, "yesterday")
     path = hand_in(course, "ren", answered(course))
     path.rename(path.with_name(f"{SLUG} (1).ipynb"))
     for name in ("a", "b"):
@@ -124,6 +124,11 @@ def test_one_that_is_not_clear_is_named_and_stops_nobody(graded):
     assert {s: float(r["score"]) for s, r in rows.items()} == {"odd": 0, "ren": 10, "two": 0}
     assert rows["ren"]["remark"] == f"{SLUG} (1).ipynb was graded"
     assert "any of them may be meant" in rows["two"]["remark"]
+
+
+def test_formgrader_lists_everybody_whatever_a_time_stamp_says(graded):
+    listed = {s["student"]: s["timestamp"] for s in api(graded[0]).get_submissions(SLUG)}
+    assert listed == {"odd": None, "ren": None, "two": None}
 
 
 def test_feedback_is_made_of_everybody_and_released_to_those_who_can_fetch_it(graded):

@@ -8,6 +8,7 @@ import glob
 import re
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import Gradebook
 from nbgrader.apps import api, autogradeapp
@@ -24,8 +25,20 @@ _TIME_NAME = "timestamp.txt"
 
 
 def install_judged_autograde() -> None:
-    """Put `JudgedAutograde` in the place of nbgrader's converter."""
+    """Put `JudgedAutograde` in the place of nbgrader's converter.
+
+    Formgrader lists nobody as soon as one time stamp cannot be read, so it reads them as we do.
+    """
     autogradeapp.Autograde = api.Autograde = JudgedAutograde
+    api.NbGraderAPI.get_submitted_timestamp = _read_submitted_timestamp
+
+
+def _read_submitted_timestamp(api: Any, assignment: str, student: str) -> datetime | None:
+    """Return the time of a submission, as nbgrader's API calls for it."""
+    course = api.coursedir
+    return read_nbgrader_timestamp(
+        course.format_path(course.submitted_directory, student, assignment)
+    )
 
 
 def read_nbgrader_timestamp(folder: str) -> datetime | None:
