@@ -25,7 +25,7 @@ JUDGING_FOLDERS = (
     "grader/grading", "grader/authoring", "reference",
 )  # fmt: skip
 FILES_WITHOUT_VERDICT = frozenset(
-    {"zh.toml", "questions.toml", "hard.toml", "show.py", "trials.py"}
+    {"zh.toml", "questions.toml", "hard.toml", "play.py", "show.py", "trials.py"}
 )
 PACKAGES = ("torch", "numpy", "triton", "pytest")
 

@@ -8,7 +8,7 @@ from grader.core.records import Exercise
 from grader.judging import suite_runner
 from grader.judging.marks import Check
 
-NON_CHECK_MODULES = frozenset({"mistakes", "variants", "trials", "show"})
+NON_CHECK_MODULES = frozenset({"mistakes", "variants", "trials", "play", "show"})
 
 
 def group_checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:

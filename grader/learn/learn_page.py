@@ -11,6 +11,7 @@ from grader.learn.editor_pane import EditorPane
 from grader.learn.exercise_list import ExerciseList
 from grader.learn.learn_state import LearnState
 from grader.learn.lesson_html import render_lesson
+from grader.learn.play_pane import PlayPane, has_play
 from grader.learn.verdict_pane import VerdictPane
 from grader.reporting.html import LANGUAGE_TAGS
 
@@ -46,6 +47,7 @@ class LearnTab:
         ui.page_title(f"{self._title} · {self._words('Attention by Hand')}")
         ui.add_head_html(f"<style>{(_HERE / 'learn.css').read_text('utf-8')}</style>")
         ui.add_head_html(f"<script>{(_HERE / 'learn.js').read_text('utf-8')}</script>")
+        ui.colors(primary="var(--link)")
         self._dark = ui.dark_mode(state.dark)
         self._draw_header()
         with ui.element("div").classes("room"):
@@ -53,6 +55,7 @@ class LearnTab:
             with ui.element("main").classes("workspace show-lesson") as self._workspace:
                 self._draw_views()
                 self._draw_lesson()
+                self._play = PlayPane(state, slug) if has_play(state.exercises[slug]) else None
                 with ui.element("div").classes("code"):
                     self._editor = EditorPane(state, slug)
                     self._verdict = VerdictPane(state, slug)
@@ -93,7 +96,10 @@ class LearnTab:
         """Draw the buttons that choose what is beside the editor, or on a phone instead of it."""
         with ui.element("nav").classes("views") as views:
             views.props["aria-label"] = self._words("Views")
-            for view, english in (("lesson", "Lesson"), ("code", "Code")):
+            views_here = [("lesson", "Lesson"), ("play", "Play"), ("code", "Code")]
+            for view, english in views_here:
+                if view == "play" and not has_play(self._state.exercises[self._slug]):
+                    continue
                 button = ui.button(self._words(english), on_click=lambda v=view: self._show(v))
                 button.props("flat dense no-caps").classes(f"to-{view}")
 
@@ -102,6 +108,8 @@ class LearnTab:
             ui.html(render_lesson(self._slug, self._words), sanitize=False)
 
     def _show(self, view: str) -> None:
+        if view == "play" and self._play is not None:
+            self._play.show()
         self._workspace.classes(replace=f"workspace show-{view}")
 
     def _toggle_list(self) -> None:

@@ -2,8 +2,11 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
@@ -11,6 +14,9 @@ from grader.practice.hints import is_practice_passed
 from grader.practice.watch.watch_screen import WatchView
 from grader.submission import answer_file
 from grader.worker.walls import PROCESS, Wall
+
+if TYPE_CHECKING:
+    from grader.learn.play_runner import AnswerPlayer
 
 
 @dataclass(kw_only=True)
@@ -28,6 +34,7 @@ class LearnState:
     shows: str = "open"
     dark: bool | None = None  # None: as the browser prefers
     view: WatchView = field(default_factory=lambda: WatchView(reports={}, slugs=()))
+    closing: ExitStack = field(default_factory=ExitStack)  # what ends with the page
     _requests: deque[str] = field(default_factory=deque)
 
     def show(self, view: WatchView) -> None:
@@ -37,23 +44,35 @@ class LearnState:
         """Do nothing: a browser fits the page into its window."""
 
     def take_requests(self) -> list[str]:
-        """Return one exercise at a time, so that a save never waits for more than one."""
-        return [self._requests.popleft()] if self._requests else []
+        """Return one exercise without a report, so that a save never waits for more than one."""
+        while self._requests:
+            slug = self._requests.popleft()
+            if self.report(slug) is None:
+                return [slug]
+        return []
 
     def request(self, slug: str) -> None:
-        """Have an exercise graded before all others that wait."""
-        if slug in self._requests:
-            self._requests.remove(slug)
-        self._requests.appendleft(slug)
+        """Have an exercise without a report graded before all others that wait."""
+        if self.grades != slug:
+            self._requests.appendleft(slug)
 
     def request_all(self) -> None:
         """Have every exercise graded in order, so that the list shows the progress."""
-        self._requests.extend(slug for slug in self.exercises if slug not in self._requests)
+        self._requests.extend(self.exercises)
 
     @property
     def grades(self) -> str:
         """Return the slug of the exercise that is being graded; "" if none is."""
         return self.view.grading
+
+    @cached_property
+    def player(self) -> "AnswerPlayer":
+        """Return what runs answers for pictures; the first use imports torch."""
+        from grader.learn.play_runner import AnswerPlayer
+
+        found = AnswerPlayer(self.place, self.wall)
+        self.closing.callback(found.close)
+        return found
 
     def report(self, slug: str) -> ExerciseReport | None:
         return self.view.reports.get(slug)

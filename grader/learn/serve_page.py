@@ -19,7 +19,7 @@ def serve_learn_page(
 ) -> None:  # fmt: skip
     """Serve the page on the answers in `place`, and open a browser with `browse`."""
     state = new_learn_state(exercises, place, words, wall, shows)
-    with suppress(KeyboardInterrupt), WatchSession(
+    with suppress(KeyboardInterrupt), state.closing, WatchSession(
         exercises, place, words, state, wall, shows, moves_on=False
     ) as session, LearnServer(state, start.slug, port) as server:  # fmt: skip
         print(words("The page is open at {address}", address=server.address), flush=True)

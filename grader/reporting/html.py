@@ -71,6 +71,7 @@ def _load_report_templates() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"prose": _mark_up_reported_code, "percent": _render_html_percent}
+    environment.filters["share"] = _limit_html_share
     environment.filters |= {"shade": _render_html_opacity, "tone": _choose_html_tone}
     environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _choose_html_speed_look}
     return environment
@@ -83,6 +84,11 @@ def _mark_up_reported_code(text: str) -> Markup:
 
 def _render_html_percent(share: float) -> str:
     return f"{100 * share:.2f}%"
+
+
+def _limit_html_share(share: float) -> float:
+    """Return a share within 0 and 1; 0 for one that is NaN."""
+    return min(1.0, max(0.0, share)) if share == share else 0.0
 
 
 def _render_html_opacity(weight: float) -> str:

@@ -22,11 +22,18 @@ from grader.worker.walls import Wall
 @contextmanager
 def show_answer_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iterator[Student]:
     """Run the answer to an exercise in `place` in a worker; `CannotShow` says why it cannot run."""
+    with Nursery(wall) as nursery, run_answer_to_show(exercise, place, nursery) as student:
+        yield student
+
+
+@contextmanager
+def run_answer_to_show(exercise: Exercise, place: Path, nursery: Nursery) -> Iterator[Student]:
+    """Do as `show_answer_behind_wall`, with a nursery that is there already."""
     try:
         answer = admission.read_begun_submission(
             answer_file.locate_submission(place, exercise.slug), exercise
         )
-        admitted = admission.admit_submission(answer, exercise, wall)
+        admitted = admission.admit_submission(answer, exercise, nursery.wall)
     except NotGraded as reason:
         raise CannotShow(str(reason)) from None
     except UnmetRequirement as needs:
@@ -35,19 +42,18 @@ def show_answer_behind_wall(exercise: Exercise, place: Path, wall: Wall) -> Iter
         requirements.list_worker_requirements(exercise, on_cuda=False)
     ):
         raise CannotShow(f"{exercise.slug} {lacking}")
-    with Nursery(wall) as nursery:
-        worker = Supervisor(
-            nursery, admitted.runs, exercise.limits, refuse=exercise.refused,
-            preload=exercise.preload, prelude=exercise.prelude,
-        )  # fmt: skip
-        with closing(worker):
-            try:
-                worker.load()
-            except LoadFailed as failed:
-                raise CannotShow(f"The file cannot be imported: {failed.problem}.") from None
-            except WorkerFault as fault:
-                raise CannotShow(f"While the file was loaded, {fault}.") from None
-            yield Student(exercise, worker.client(), admitted.problems, answer)
+    worker = Supervisor(
+        nursery, admitted.runs, exercise.limits, refuse=exercise.refused,
+        preload=exercise.preload, prelude=exercise.prelude,
+    )  # fmt: skip
+    with closing(worker):
+        try:
+            worker.load()
+        except LoadFailed as failed:
+            raise CannotShow(f"The file cannot be imported: {failed.problem}.") from None
+        except WorkerFault as fault:
+            raise CannotShow(f"While the file was loaded, {fault}.") from None
+        yield Student(exercise, worker.client(), admitted.problems, answer)
 
 
 def show_answer_in_process(exercise: Exercise, given: dict[str, Callable[..., Any]]) -> Student:

@@ -16,8 +16,8 @@ from grader.release.sealed.sealed_page import write_sealed_page
 
 # Files of a suite with right answers, with mistakes made of them, or with code that runs them.
 EXCLUDED_SUITE_FILES = (
-    "mistakes.py", "variants.py", "trials.py", "hard.toml", "show.py", "drills.toml", "bench_*.py",
-    "parties/*",
+    "mistakes.py", "variants.py", "trials.py", "hard.toml", "play.py", "show.py", "drills.toml",
+    "bench_*.py", "parties/*",
 )  # fmt: skip
 _MISTAKES_TABLES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 

@@ -1,0 +1,176 @@
+"""A learner in Chromium: from an empty skeleton to the next exercise, and what goes wrong between."""
+
+import json
+import shutil
+import signal
+
+import pytest
+
+from grader.core.catalog import ROOT
+from tests.conftest import solution
+from tests.learn.learn_process import EDITOR, HEADLINE, READY, learning, wait_until, write
+from tests.reporting.browser import PROGRAM, browser
+from tests.reporting.test_html_in_browser import TOO_FAINT
+
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason="there is no Chromium: apt-get install chromium"
+)
+SLUGS = ("ex01_softmax", "ex02_masking")
+WRONG = "import numpy as np\n\n\ndef softmax_numpy(x, axis=-1):\n    return np.exp(x) / np.exp(x).sum()\n\n\ndef softmax(x, dim=-1):\n    return x\n"
+HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=2</script>{{ 7 * 7 }}\u202eevil\x1b[31m\x00"
+SHOWN = "document.querySelector('.verdict').textContent"
+TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("answers")
+    for slug in SLUGS:
+        shutil.copy(ROOT / "exercises" / f"{slug}.py", place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def served(place, tab):
+    with learning(place) as found:
+        tab.open(found.address)
+        tab.until(READY)
+        yield found
+
+
+@pytest.fixture
+def page(tab, served):
+    """The page of ex01, ready, after what earlier tests did."""
+    tab.open(served.page("ex01_softmax"))
+    tab.until(READY)
+    yield tab
+    assert tab.complaints == []
+    assert [
+        asked for asked in tab.requests if not asked.startswith((served.base, "data:", "blob:"))
+    ] == []
+
+
+def test_a_learner_goes_from_a_wrong_answer_by_a_hint_to_the_next_exercise(page, place, served):
+    file = place / "ex01_softmax.py"
+    write(page, WRONG)
+    page.until(f"{SHOWN}.includes('of 10 checks passed') && !!document.querySelector('.tip')")
+    assert file.read_text() == WRONG
+    assert page.until("document.querySelectorAll('.cm-line.wrong-line').length") == 1
+    page.run("[...document.querySelectorAll('.hints button')].at(-1).click()")
+    page.until("document.querySelectorAll('.hint').length === 1")
+    file.write_text(solution("ex01_softmax"))  # as another editor saves it
+    page.until(f"{EDITOR}.state.doc.toString() === {json.dumps(solution('ex01_softmax'))}")
+    page.until("document.querySelector('.passed').textContent.includes('ex01_softmax is passed.')")
+    page.run("document.querySelector('.passed a').click()")
+    page.until(f"location.pathname === '/learn/ex02_masking' && {READY}")
+    write(page, solution("ex02_masking"))
+    page.until("document.querySelector('.passed').textContent.includes('ex02_masking is passed.')")
+
+
+def test_a_mask_is_painted_with_mouse_and_keyboard(page, served):
+    page.open(served.page("ex02_masking"))
+    page.until(READY)
+    page.run("document.querySelector('.to-play').click()")
+    page.until("document.querySelectorAll('.cell.off').length === 10")
+    spots = page.run(
+        "[...document.querySelectorAll('.painted tr:first-child button')].slice(1, 4).map(b => [b.getBoundingClientRect().x + 9, b.getBoundingClientRect().y + 9])"
+    )
+    for kind, (x, y) in zip(("mousePressed", "mouseMoved", "mouseMoved"), spots, strict=True):
+        page.send(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
+        )
+    page.send("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left")
+    page.until("document.querySelectorAll('.cell.off').length === 7")
+    page.run("document.querySelectorAll('.painted button')[4].focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.send(
+            "Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32
+        )
+    page.until("document.querySelectorAll('.cell.off').length === 6")
+
+
+def test_the_text_of_an_answer_never_runs_or_hides(page, place):
+    text = f"print({HOSTILE!r})\n\n\ndef softmax_numpy(x, axis=-1):\n    raise ValueError({HOSTILE!r})\n\n\ndef softmax(x, dim=-1):\n    return x\n"
+    write(page, text)
+    page.until(f"{SHOWN}.includes('window.pwned=2') && !!document.querySelector('.printed')")
+    assert page.run("typeof window.pwned") == "undefined"
+    assert page.run("document.querySelectorAll('.verdict img, .verdict script').length") == 0
+    for sign in ("\u202e", "\x1b", "\x00"):
+        assert sign not in page.run(SHOWN)
+
+
+def test_an_answer_that_hangs_gives_way_to_the_next_and_typing_goes_on(page, place):
+    write(page, "while True:\n    pass\n")
+    page.until("document.querySelector('.busy').textContent.includes('Grading')")
+    write(page, solution("ex01_softmax"))
+    wait_until(lambda: (place / "ex01_softmax.py").read_text() == solution("ex01_softmax"), 5)
+    page.until("document.querySelector('.passed').textContent.includes('is passed')")
+
+
+def test_a_deleted_file_is_told_and_comes_back(page, place):
+    file = place / "ex01_softmax.py"
+    text = file.read_text()
+    file.unlink()
+    page.until("document.querySelector('.status').textContent.includes('was deleted')")
+    write(page, text + "# more\n")
+    wait_until(lambda: file.exists() and file.read_text() == text + "# more\n")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_can_be_read_at_every_width(tab, served, width, scheme):
+    tab.open(served.page("ex01_softmax"), width=width, scheme=scheme)
+    tab.until(f"{READY} && !!{HEADLINE}")
+    for view in ("lesson", "play", "code"):
+        tab.run(f"document.querySelector('.to-{view}').click()")
+        tab.until(f"!!document.querySelector('.show-{view}')")
+        assert not tab.run(TOO_WIDE)
+        assert tab.run(TOO_FAINT) == [], f"{view}, {width}, {scheme}"
+
+
+def test_every_control_has_a_name(page):
+    unnamed = page.run("""[...document.querySelectorAll('button, a, input, [role=slider], [contenteditable=true], nav, section')]
+      .filter(e => !(e.ariaLabel || e.textContent.trim() || e.title || e.closest('.cm-panel')))
+      .map(e => e.outerHTML.slice(0, 100))""")
+    assert unnamed == []
+    assert page.run("document.documentElement.lang") == "en"
+
+
+def test_what_is_typed_while_the_server_is_dead_is_saved_by_the_next_one(tmp_path, tab):
+    file = tmp_path / "ex01_softmax.py"
+    file.write_text(WRONG)
+    with learning(tmp_path, "ex01") as first:
+        tab.open(first.address)
+        tab.until(READY)
+        first.stop(signal.SIGKILL)
+        write(tab, WRONG + "# not lost\n")
+        tab.until("Object.keys(localStorage).some(name => name.includes('ex01_softmax.py'))")
+    assert file.read_text() == WRONG
+    with learning(tmp_path, "ex01", "--port", str(first.port)) as second:
+        tab.open(second.address)
+        wait_until(lambda: file.read_text() == WRONG + "# not lost\n")
+        tab.until("document.querySelector('.status')?.textContent.includes('restored') ?? false")
+
+
+def test_an_older_text_never_overwrites_a_newer_file(tmp_path, tab):
+    file = tmp_path / "ex01_softmax.py"
+    file.write_text(WRONG)
+    with learning(tmp_path, "ex01") as first:
+        tab.open(first.address)
+        tab.until(READY)
+        first.stop(signal.SIGKILL)
+        write(tab, WRONG + "# older\n")
+        tab.until("Object.keys(localStorage).some(name => name.includes('ex01_softmax.py'))")
+    file.write_text(WRONG + "# newer\n")
+    with learning(tmp_path, "ex01", "--port", str(first.port)) as second:
+        tab.open(second.address)
+        kept = tmp_path / "ex01_softmax.1.py"
+        wait_until(kept.exists)
+        assert kept.read_text() == WRONG + "# older\n"
+        assert file.read_text() == WRONG + "# newer\n"
