@@ -73,7 +73,11 @@ def _find_broken_import_law(parts: tuple[str, ...], module: str) -> str | None:
         if top in OUR_PACKAGES and not module.startswith(("reference", "grader.judging", own)):
             return "A suite knows the reference, the words of grader.judging, and itself."
         return None
-    records = "grader.core.records.py", "grader.core.diagnosis_records.py"
+    records = (
+        "grader.core.records.py",
+        "grader.core.diagnosis_records.py",
+        "grader.core.mark_records.py",
+    )
     if here in records and top in OUR_PACKAGES and "_records" not in module:
         return "Records import nothing of ours but other records."
     if top in PAGE_PACKAGES and not here.startswith("grader.learn."):

@@ -51,11 +51,13 @@ def compute_class_lateness(
     extension: timedelta,
     terms: LatenessTerms,
     maximum: int,
+    earned: int | None = None,
 ) -> Lateness:
     """Return the points taken off, and why. Every moment has its offset from UTC.
 
     extension  how much later than the deadline is on time for this student
     maximum    points that the exercise is worth; halves are rounded up
+    earned     points that there are to lose, if fewer than that costs; None if not known
     """
     late = submitted - deadline - extension
     if late <= timedelta(minutes=terms.grace_minutes):
@@ -63,13 +65,15 @@ def compute_class_lateness(
     days = math.ceil(late / _DAY)
     percent = min(days * terms.penalty_per_day, terms.at_most)
     points = math.floor(percent * maximum / 100 + 0.5)
+    lost = points if earned is None else min(points, earned)
+    of_all = "" if lost == points else f", of which there were {lost}"
     extended = " with an extension" if extension else ""
     return Lateness(
-        points=points,
+        points=lost,
         says=f"Handed in at {_format_class_moment(submitted)}, "
         f"due at {_format_class_moment(deadline)}{extended}. "
         f"Days late, begun ones counted: {days}. "
-        f"That costs {percent:g} % of {maximum} points: {points}.",
+        f"That costs {percent:g} % of {maximum} points: {points}{of_all}.",
     )
 
 

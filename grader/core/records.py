@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from grader.core.diagnosis_records import Diagnosis
+from grader.core.mark_records import CourseMark
 
 
 class Verdict(StrEnum):
@@ -244,6 +245,7 @@ class Report:
     versions: Mapping[str, str]
     exercises: tuple[ExerciseReport, ...]
     seconds: float
+    mark: CourseMark | None = None  # what counts, in a course
 
     @property
     def core(self) -> tuple[ExerciseReport, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 from grader.core.diagnosis_records import Diagnosis, PinnedLine, SmallExample, Stage
@@ -29,6 +30,7 @@ def convert_report_to_dict(report: Report) -> dict[str, Any]:
         "versions": dict(report.versions),
         "seconds": round(report.seconds, 3),
         "score": _report_score_as_json(report.score),
+        **({} if report.mark is None else {"mark": asdict(report.mark)}),
         "exercises": [convert_exercise_report(e) for e in report.core],
         "further": [convert_exercise_report(e) for e in report.further],
     }

@@ -11,6 +11,11 @@ from statistics import fmean, median
 from types import MappingProxyType
 
 from grader.core.records import Exercise, ExerciseReport, Report, Score, Speed, Verdict
+from grader.reporting.course_mark import (
+    build_course_mark,
+    describe_odd_adjustments,
+    round_reported_points,
+)
 from grader.reporting.exercise_mark import Adjustment, AnswerTiming, ExerciseMark, LateMark
 from grader.reporting.review_flags import (
     ReviewReason,
@@ -125,10 +130,14 @@ class ClassSummary:
         return sum(total >= self.maximum > 0 for total in self.totals)
 
 
-def round_reported_points(points: float) -> float:
-    """Round weighted points to two decimals; a whole number becomes an int."""
-    found = round(points, 2)
-    return int(found) if found == int(found) else found
+def find_counted_weights(
+    exercises: Sequence[Exercise], weights: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the weight of each exercise: 0 for a draft, and for a further one without an entry."""
+    return {
+        e.slug: 0 if e.draft else weights.get(e.slug, 1 if e.track == "core" else 0)
+        for e in exercises
+    }
 
 
 def summarise_class_reports(
@@ -137,15 +146,8 @@ def summarise_class_reports(
     weights: Mapping[str, float] = MappingProxyType({}),
     deadlines: bool = False,
 ) -> ClassSummary:
-    """Sum up the class in rows and figures; `exercises` are the columns, the core track first.
-
-    An exercise without an entry in `weights` has weight 1 in the core track, 0 in the further
-    one. A draft has weight 0.
-    """
-    counts = {
-        e.slug: 0 if e.draft else weights.get(e.slug, 1 if e.track == "core" else 0)
-        for e in exercises
-    }
+    """Sum up the class in rows and figures; `exercises` are the columns, the core track first."""
+    counts = find_counted_weights(exercises, weights)
     failed, mistakes = Counter[_Key](), Counter[_Key]()
     rows = []
     for one in graded:
@@ -195,24 +197,25 @@ def _report_student_row(
 ) -> StudentRow:
     reports = {e.slug: e for e in one.report.exercises}
     asked = [(e, reports[e.slug]) for e in exercises if e.slug in reports]
-    marks = {e.slug: _report_exercise_mark(report, one) for e, report in asked}
-    counted = {slug: mark for slug, mark in marks.items() if weights[slug]}
-    scores = (mark.score for mark in counted.values() if mark.score is not None)
-    total = round_reported_points(
-        sum(weights[slug] * (mark.points or 0) for slug, mark in counted.items())
-    )
+    marks = {e.slug: build_exercise_mark(r, one.adjustments, one.late) for e, r in asked}
+    scores = (m.score for slug, m in marks.items() if weights[slug] and m.score is not None)
+    total = build_course_mark("", marks, weights).total
+    odd = [ReviewReason(slug=slug, says=says) for slug, says in describe_odd_adjustments(marks)]
     return StudentRow(
         name=flatten_reported_line(one.report.student) or "?",
         marks=marks,
         score=sum(scores, Score(earned=0, possible=0, not_run=0)),
         total=total,
-        reasons=tuple(report_reasons_for_review(asked, one.notes, total, weights)),
+        reasons=(*odd, *report_reasons_for_review(asked, one.notes, total, weights)),
         page=one.page,
     )
 
 
-def _report_exercise_mark(e: ExerciseReport, one: GradedStudent) -> ExerciseMark:
-    adjustment, late = one.adjustments.get(e.slug), one.late.get(e.slug)
+def build_exercise_mark(
+    e: ExerciseReport, adjustments: Mapping[str, Adjustment], lates: Mapping[str, LateMark]
+) -> ExerciseMark:
+    """Return the mark for one exercise, with what was adjusted and what came late."""
+    adjustment, late = adjustments.get(e.slug), lates.get(e.slug)
     asked = [c for c in e.checks if c.verdict is not Verdict.NOT_RUN]
     passed = bool(asked) and all(c.verdict is Verdict.PASSED for c in asked)
     too_slow = e.speed is not None and e.speed.verdict == "failed"

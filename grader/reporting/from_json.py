@@ -13,6 +13,7 @@ from grader.core.diagnosis_records import (
     WrongPlaces,
 )
 from grader.core.errors import UserError
+from grader.core.mark_records import CountedExercise, CourseMark
 from grader.core.records import (
     CheckResult,
     ExerciseReport,
@@ -59,7 +60,13 @@ def _build_report_from_json(found: dict[str, Any]) -> Report:
         versions=found["versions"],
         exercises=(*core, *further),
         seconds=found["seconds"],
+        mark=_parse_course_mark(found["mark"]) if "mark" in found else None,
     )
+
+
+def _parse_course_mark(found: dict[str, Any]) -> CourseMark:
+    counted = tuple(CountedExercise(**one) for one in found["exercises"])
+    return CourseMark(**{**found, "exercises": counted})
 
 
 def parse_exercise_report(found: dict[str, Any], track: str) -> ExerciseReport:

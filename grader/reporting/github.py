@@ -6,6 +6,7 @@ No output of a submission is a command to the runner: annotations are the only l
 
 from collections.abc import Iterator
 
+from grader.core.mark_records import CourseMark
 from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import ReportItem, list_report_items
@@ -64,11 +65,16 @@ def _escape_github_property(text: str) -> str:
 
 def render_github_summary(report: Report, words: Words) -> str:
     """Return the report in Markdown, cut before the size at which the runner drops it."""
-    score = report.score
-    total = f": {score.earned}/{score.worth}" if score.worth else ""
+    mark, score = report.mark, report.score
+    earned, possible = (
+        (score.earned, score.possible) if mark is None else (mark.total, mark.possible)
+    )
+    total = f": {earned}/{possible}" if possible else ""
+    name = words("Attention by Hand") if mark is None else _escape_github_markdown(mark.course)
     lines = [
-        f"## {words('Attention by Hand')}{total}",
+        f"## {name}{total}",
         "",
+        *(() if mark is None else _render_github_mark(mark, words)),
         f"| {words('Exercise')} | {words('Points')} | |",
         "|---|---|---|",
         *(_render_github_row(e, words) for e in report.core),
@@ -92,9 +98,28 @@ def render_github_summary(report: Report, words: Words) -> str:
     return text
 
 
+def _render_github_mark(mark: CourseMark, words: Words) -> Iterator[str]:
+    """Yield a table of what counts: weight, lateness and adjustment of each exercise."""
+    columns = ("Exercise", "Weight", "Earned", "Late", "Adjustment", "Counts")
+    yield f"| {' | '.join(map(words, columns))} |"
+    yield "|---" * len(columns) + "|"
+    for one in mark.exercises:
+        earned, points = ("-" if p is None else p for p in (one.earned, one.points))
+        by_hand = one.adjustment or one.adjustment_why
+        changed = f"{one.adjustment:+d} {one.adjustment_why}" if by_hand else ""
+        counts = words("{counts} of {possible}", counts=points, possible=one.possible)
+        yield (
+            f"| {one.slug} | {one.weight} | {earned} | {one.late or ''} | "
+            f"{_escape_github_markdown(changed)} | {counts} |"
+        )
+    yield ""
+
+
 def _render_github_row(e: ExerciseReport, words: Words) -> str:
     points = (
-        "-" if e.score is None or e.state == RECEIVED_STATE else f"{e.score.earned}/{e.score.worth}"
+        "-"
+        if e.score is None or e.state == RECEIVED_STATE
+        else f"{e.score.earned}/{e.score.possible}"
     )
     return f"| {e.slug} | {points} | {_escape_github_markdown(words.said(e.sentence))} |"
 

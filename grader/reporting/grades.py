@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grader.reporting.class_summary import ClassSummary, StudentRow, round_reported_points
+from grader.reporting.class_summary import ClassSummary, StudentRow
+from grader.reporting.course_mark import round_reported_points
 from grader.reporting.csv_table import render_csv_report
 from grader.reporting.exercise_mark import ExerciseMark
 

@@ -19,7 +19,8 @@ def redact_report(report: Report, shows: str) -> Report:
     """
     exercises = tuple(redact_exercise_report(e, shows) for e in report.exercises)
     seconds = 0.0 if shows == "nothing" else report.seconds  # how long it ran tells something
-    return replace(report, exercises=exercises, seconds=seconds)
+    mark = None if shows == "nothing" else report.mark
+    return replace(report, exercises=exercises, seconds=seconds, mark=mark)
 
 
 def redact_exercise_report(e: ExerciseReport, shows: str) -> ExerciseReport:

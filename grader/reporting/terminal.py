@@ -88,10 +88,10 @@ def _render_terminal_table(
     score, core = report.score, bool(report.core)
     table = Table(
         box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=total,
-        show_footer=total and core and len(report.exercises) > 1 and score.worth > 0,
+        show_footer=total and core and len(report.exercises) > 1 and score.possible > 0,
     )  # fmt: skip
     table.add_column(words("Exercise"), footer=words("Total"))
-    table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.worth}")
+    table.add_column(words("Points"), justify="right", footer=f"{score.earned}/{score.possible}")
     table.add_column("", footer=_report_points_not_run(score.not_run, words))
     for e in exercises:
         draft = (f"{words('draft')} · ", "yellow") if e.track == "draft" else ""
@@ -109,7 +109,7 @@ def _render_terminal_points(e: ExerciseReport) -> Text:
     if e.score is None or e.state == RECEIVED_STATE:
         return Text("-", style="magenta" if e.score is None else "")
     style = "green" if e.score.earned == e.score.possible > 0 else ""
-    return Text(f"{e.score.earned}/{e.score.worth}", style=style)
+    return Text(f"{e.score.earned}/{e.score.possible}", style=style)
 
 
 def _render_terminal_state(e: ExerciseReport, words: Words) -> Text:

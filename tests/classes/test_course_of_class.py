@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import zipfile
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,9 @@ from grader.classroom.collecting import submitted_times
 from grader.classroom.run import submission_times
 from grader.cli.app import app
 from grader.core.catalog import ROOT
+from grader.core.translation import Words
+from grader.reporting.from_json import parse_report_json
+from grader.reporting.github import render_github_summary
 
 SLUG = "ex02_masking"
 RIGHT = (ROOT / f"solutions/{SLUG}.py").read_text(encoding="utf-8")
@@ -221,3 +225,66 @@ def test_a_folder_in_the_place_of_the_times_gets_a_sentence(again):
 def test_times_of_nobody_here_are_told_and_end_nothing(again):
     (again / "submissions/submitted.csv").write_text(TIMES + "bne,ex02,2027-03-01T10:00:00Z\n")
     assert "line 4: there is no student 'bne'. Did you mean ben?" in run(again)
+
+
+@pytest.fixture
+def adjusted(again):
+    """The same class in which Ben has won an appeal, and Ada and Cy have odd adjustments."""
+    lines = f"ben,{SLUG},2,appeal granted\nada,{SLUG},-30,copied\ncy,{SLUG},3,a talk\n"
+    (again / "results/adjustments.csv").write_text(f"student,exercise,points,why\n{lines}")
+    (again / "course.toml").write_text(f'name = "Autumn"\n{COURSE}')
+    run(again)
+    yield again
+    (again / "results/adjustments.csv").unlink()
+
+
+def test_what_comes_back_is_the_mark_that_counts(adjusted, tmp_path):
+    done = invoked("return", adjusted / "results", "-o", tmp_path)
+    assert done.exit_code == 0, done.output
+    table = rows(adjusted)
+    for student, row in table.items():
+        with zipfile.ZipFile(tmp_path / f"{student}.zip") as back:
+            mark = json.loads(back.read("report.json"))["mark"]
+            page = back.read("report.html").decode()
+        total, possible = f"{mark['total']:g}", f"{mark['possible']:g}"
+        assert (total, possible) == (row["total"], row["possible"]) and mark["course"] == "Autumn"
+        assert f"<strong>{total}</strong>/{possible} points" in page and "Autumn" in page
+    [ben] = report(adjusted, "ben")["mark"]["exercises"]
+    assert (ben["weight"], ben["late"], ben["adjustment"]) == (1.5, -6, 2)
+    assert ben["adjustment_why"] == "appeal granted" and "That costs 50 %" in ben["late_why"]
+    page = (adjusted / "results/students/ben/report.html").read_text()
+    assert "× 1.5" in page and "+2 appeal granted" in page and "<td>-6</td>" in page
+
+
+def test_an_adjustment_that_leaves_the_range_is_a_sentence(adjusted):
+    remarks = {student: row["remarks"] for student, row in rows(adjusted).items()}
+    assert (
+        f"{SLUG}: the adjustment takes 30 points, but only 12 were left: the mark is 0."
+        in remarks["ada"]
+    )
+    assert (
+        f"{SLUG}: with the adjustment it has 15 points, more than the 12 that could be reached."
+        in remarks["cy"]
+    )
+    assert "adjustment" not in remarks["ben"]
+    assert rows(adjusted)["ada"]["total"] == "0"
+
+
+def test_the_branch_s_page_has_the_mark_as_well(adjusted):
+    text = (adjusted / "results/students/ben/report.json").read_text()
+    for language, counts in (("en", " of 18 |"), ("zh", "18 分中的 ")):
+        said = render_github_summary(parse_report_json(text), Words(language))
+        assert said.startswith("## Autumn: ") and "/18\n" in said
+        assert "+2 appeal granted" in said and counts in said
+
+
+def test_a_loss_that_did_not_happen_is_in_no_table(again):
+    (again / "submissions/ben" / f"{SLUG}.py").write_text("import os\n")
+    try:
+        run(again)
+        [late] = csv.DictReader((again / "results/late.csv").open(newline=""))
+        assert (
+            late["points"] == "0" and "50 % of 12 points: 6, of which there were 0." in late["why"]
+        )
+    finally:
+        (again / "submissions/ben" / f"{SLUG}.py").write_text(WRONG)

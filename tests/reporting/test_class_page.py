@@ -74,7 +74,8 @@ def test_who_needs_a_look_is_told_why():
     [looks] = found.texts("ul", "looks")
     assert looks == (
         f"alan {ONE} grader fault: no score (the suite cannot be run) {TWO} Line 1: eval is not allowed. "
-        f"{THREE} could not be timed: run again emmy not handed in: {THREE} "
+        f"{THREE} could not be timed: run again emmy {TWO} the adjustment takes 7 points, but only 4 "
+        f"were left: the mark is 0. not handed in: {THREE} "
         "notes.txt belongs to no exercise. mary handed in nothing"
     )
     assert "eval" in found.texts("code")

@@ -107,7 +107,7 @@ def drawn(report: Report) -> str:
         (
             "graded",
             [
-                "ex03_sdpa 2/10 1 of 3 checks passed; 2 points not run (needs CUDA)",
+                "ex03_sdpa 2/8 1 of 3 checks passed; 2 points not run (needs CUDA)",
                 "✓ Rows sum to one. 2/2",
                 "✗ Rows sum to one. 0/2",
                 " out[0] is 1, but should be 2 [f()]",
@@ -120,7 +120,7 @@ def drawn(report: Report) -> str:
                 "sha256 " + "a" * 64,
             ],
         ),
-        ("several", ["Total 4/20 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
+        ("several", ["Total 4/16 4 points not run", "(make grade EX=ex03_sdpa shows all)"]),
         ("fault", ["grader fault: no score", "the suite cannot be run"]),
         ("faulted check", ["! Rows sum to one.", " KeyError"]),
         ("kept", ["(needs CUDA) · unchanged since 2026-01-02 ",
@@ -172,16 +172,16 @@ def test_inputs_of_several_seeds_have_no_seed_to_repeat_them():
 
 
 def test_the_total_in_the_terminal_is_that_of_the_record():
-    assert "Total 4/20" in drawn(report(exercise(), exercise()))
+    assert "Total 4/16" in drawn(report(exercise(), exercise()))
 
 
 def test_the_further_track_stands_below_the_total_in_the_terminal():
     core, apart = drawn(report(exercise(), exercise(slug="ex09_gradients", track="further"))).split(
         "Optional exercises, not counted in the total"
     )
-    assert "Total 2/10" in core
+    assert "Total 2/8" in core
     assert "ex09_gradients" not in core
-    assert "ex09_gradients 2/10" in apart
+    assert "ex09_gradients 2/8" in apart
     assert "Total" not in apart
 
 
@@ -189,7 +189,7 @@ def test_of_the_further_track_alone_there_is_no_total():
     alone = [exercise(slug=s, track="further") for s in ("ex09_gradients", "ex13_mla")]
     text = drawn(report(*alone))
     assert "Total" not in text
-    assert "ex13_mla 2/10" in text
+    assert "ex13_mla 2/8" in text
     assert "which the total leaves out" not in text
 
 

@@ -53,9 +53,9 @@ class LatenessReport:
         submitted = self.times.get((student, e.slug))
         if deadline is None or submitted is None or e.state in NOT_BEGUN_STATES:
             return None
-        worth = 0 if e.score is None else e.score.possible
+        worth, earned = (0, 0) if e.score is None else (e.score.possible, e.score.earned)
         more = self.course.extension(student, e.slug)
-        found = compute_class_lateness(submitted, deadline, more, self.course.late, worth)
+        found = compute_class_lateness(submitted, deadline, more, self.course.late, worth, earned)
         return LateMark(points=found.points, why=found.says) if found.says else None
 
 

@@ -24,7 +24,14 @@ from grader.core.result_store import is_file_written, write_file_whole
 from grader.core.scoring import SPEED_LEFT_OUT, SPEED_TO_COME, sum_score_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html
-from grader.reporting.class_summary import ClassSummary, GradedStudent, summarise_class_reports
+from grader.reporting.class_summary import (
+    ClassSummary,
+    GradedStudent,
+    build_exercise_mark,
+    find_counted_weights,
+    summarise_class_reports,
+)
+from grader.reporting.course_mark import build_course_mark
 from grader.reporting.exercise_mark import LateMark
 from grader.reporting.redact import redact_report
 
@@ -83,7 +90,7 @@ class WrittenResults:
         full = list_class_report_paths(self.folder, shows)
         for row, report in self.reports(run):
             late = lates[row.student] = self.lates.of(report)
-            shown = write_student_lateness(report, late)
+            shown = self._mark_report(write_student_lateness(report, late), run, late)
             if shows != "open":
                 self._write_report(full / row.folder, shown, same_look)
             place = self.folder / STUDENTS / row.folder
@@ -95,6 +102,15 @@ class WrittenResults:
                 late=late,
                 page=f"{full.name}/{row.folder}/report.html",
             )
+
+    def _mark_report(self, report: Report, run: ClassRun, late: Mapping[str, LateMark]) -> Report:
+        """Return the report with the mark that counts, if that is more than the points of it."""
+        course, mine = self.lates.course, self.adjustments.get(report.student, {})
+        if course.path is None and not mine:
+            return report
+        marks = {e.slug: build_exercise_mark(e, mine, late) for e in report.exercises}
+        weights = find_counted_weights(run.exercises, course.weights)
+        return replace(report, mark=build_course_mark(course.name, marks, weights))
 
     def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
         text, page = as_json.write_report_json(report), place / "report.html"
