@@ -1,4 +1,7 @@
-"""What goes wrong in a softmax, by name."""
+"""What goes wrong in a softmax, by name.
+
+A mistake is a right softmax with one step changed: `widen`, `shift`, `power`, `total`, `narrow`.
+"""
 
 import numpy as np
 import torch
@@ -19,18 +22,88 @@ from .test_softmax import (
     test_values,
 )
 
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def unchanged(numbers, *_):
+    """In the place of a step that is left out."""
+    return numbers
+
+
+# The steps in PyTorch.
+
 
 def raised(x):
     """Half precision raised to float32; the other two as they are."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    return x.float() if x.dtype in HALVES else x
 
 
-def softmax_of_arrays(x, axis, shifted=True):
-    """A right softmax in NumPy, unless the maximum is not to be subtracted."""
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        powers = np.exp(wide - wide.max(axis, keepdims=True) if shifted else wide)
-        return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+def shifted(wide, dim):
+    return wide - wide.amax(dim, keepdim=True)
+
+
+def shifted_in_place(wide, dim):
+    wide -= wide.detach().amax(dim, keepdim=True)
+    return wide
+
+
+def summed(powers, dim):
+    return powers.sum(dim, keepdim=True)
+
+
+def summed_as_a_constant(powers, dim):
+    return powers.sum(dim, keepdim=True).detach()
+
+
+def converted_back(weights, x):
+    return weights.to(x.dtype)
+
+
+def softmax_of_tensor(
+    x, dim, widen=raised, shift=shifted, power=torch.exp, total=summed, narrow=converted_back
+):
+    """Right, but for the step that a mistake replaces."""
+    powers = power(shift(widen(x), dim))
+    return narrow(powers / total(powers, dim), x)
+
+
+def is_last(tensor, dim):
+    return dim in (-1, tensor.ndim - 1)
+
+
+# The steps in NumPy.
+
+
+def raised_array(x):
+    """float16 raised to float32; the other two as they are."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def shifted_array(wide, axis):
+    return wide - wide.max(axis, keepdims=True)
+
+
+def shifted_array_in_place(wide, axis):
+    wide -= wide.max(axis, keepdims=True)
+    return wide
+
+
+def summed_array(powers, axis):
+    return powers.sum(axis, keepdims=True)
+
+
+def converted_array_back(weights, x):
+    return weights.astype(x.dtype)
+
+
+def softmax_of_array(
+    x, axis, widen=raised_array, shift=shifted_array, power=np.exp, total=summed_array,
+    narrow=converted_array_back,
+):  # fmt: skip
+    """Right, but for the step that a mistake replaces."""
+    with np.errstate(all="ignore"):
+        powers = power(shift(widen(x), axis))
+        return narrow(powers / total(powers, axis), x)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -39,8 +112,7 @@ def no_maximum_subtracted(x, dim=-1):
 
     Subtract x.amax(dim, keepdim=True) first: it changes nothing on paper.
     """
-    powers = torch.exp(x.float() if x.dtype.itemsize == 2 else x)
-    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+    return softmax_of_tensor(x, dim, shift=unchanged)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
@@ -49,7 +121,7 @@ def no_maximum_subtracted_numpy(x, axis=-1):
 
     Subtract x.max(axis, keepdims=True) first: it changes nothing on paper.
     """
-    return softmax_of_arrays(x, axis, shifted=False)
+    return softmax_of_array(x, axis, shift=unchanged)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
@@ -58,9 +130,7 @@ def straight_from_the_formula_numpy(x, axis=-1):
 
     Raise float16 to float32, and subtract x.max(axis, keepdims=True): it changes nothing on paper.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        powers = np.exp(x)
-        return powers / powers.sum(axis, keepdims=True)
+    return softmax_of_array(x, axis, widen=unchanged, shift=unchanged)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -69,9 +139,7 @@ def mean_subtracted(x, dim=-1):
 
     Subtract x.amax(dim, keepdim=True): then no exponent is above 0.
     """
-    wide = x.float() if x.dtype.itemsize == 2 else x
-    powers = torch.exp(wide - wide.mean(dim, keepdim=True))
-    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+    return softmax_of_tensor(x, dim, shift=lambda wide, dim: wide - wide.mean(dim, keepdim=True))
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
@@ -80,10 +148,7 @@ def mean_subtracted_numpy(x, axis=-1):
 
     Subtract x.max(axis, keepdims=True): then no exponent is above 0.
     """
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        powers = np.exp(wide - wide.mean(axis, keepdims=True))
-        return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+    return softmax_of_array(x, axis, shift=lambda wide, axis: wide - wide.mean(axis, keepdims=True))
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -92,7 +157,11 @@ def logsumexp(x, dim=-1):
 
     Subtract the maximum, take exp, and divide by the sum: the division keeps the digits.
     """
-    return torch.exp(x - torch.logsumexp(x, dim, keepdim=True))
+
+    def less(wide, dim):
+        return wide - torch.logsumexp(wide, dim, keepdim=True)
+
+    return softmax_of_tensor(x, dim, shift=less, total=lambda powers, dim: 1)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -101,8 +170,7 @@ def global_maximum(x, dim=-1):
 
     Take the maximum of each row: amax(dim, keepdim=True).
     """
-    powers = torch.exp(x - x.max())
-    return powers / powers.sum(dim, keepdim=True)
+    return softmax_of_tensor(x, dim, shift=lambda wide, dim: wide - wide.max())
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
@@ -111,9 +179,7 @@ def global_maximum_numpy(x, axis=-1):
 
     Take the maximum of each row: x.max(axis, keepdims=True).
     """
-    with np.errstate(invalid="ignore"):
-        powers = np.exp(x - x.max())
-        return powers / powers.sum(axis, keepdims=True)
+    return softmax_of_array(x, axis, shift=lambda wide, axis: wide - wide.max())
 
 
 @mistake(of="softmax", caught_by=test_values)
@@ -122,7 +188,7 @@ def wrong_axis(x, dim=-1):
 
     Hand `dim` to the maximum and to the sum.
     """
-    return torch.softmax(x, 0)
+    return softmax_of_tensor(x, 0)
 
 
 @mistake(of="softmax", caught_by=test_dim)
@@ -131,7 +197,7 @@ def dim_ignored(x, dim=-1):
 
     Hand `dim` to the maximum and to the sum.
     """
-    return torch.softmax(x, -1)
+    return softmax_of_tensor(x, -1)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -140,8 +206,7 @@ def axis_ignored_numpy(x, axis=-1):
 
     Hand `axis` to the maximum and to the sum.
     """
-    powers = np.exp(x - x.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
+    return softmax_of_array(x, -1)
 
 
 @mistake(of="softmax", caught_by=test_values)
@@ -150,8 +215,7 @@ def summed_over_everything(x, dim=-1):
 
     Sum along `dim` only, with keepdim=True.
     """
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.sum()
+    return softmax_of_tensor(x, dim, total=lambda powers, dim: powers.sum())
 
 
 @mistake(of="softmax", caught_by=test_precisions)
@@ -160,18 +224,16 @@ def epsilon_in_the_denominator(x, dim=-1):
 
     Leave it out: with the maximum subtracted the sum is at least 1.
     """
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / (powers.sum(dim, keepdim=True) + 1e-6)
+    return softmax_of_tensor(x, dim, total=lambda powers, dim: summed(powers, dim) + 1e-6)
 
 
 @mistake(of="softmax", caught_by=test_precisions)
 def half_precision_not_raised(x, dim=-1):
-    """Half precision is summed step by step in half precision.
+    """Half precision is computed in half precision, and the digits of the weights are gone.
 
     Compute in float32 (x.float()) and convert the weights back at the end.
     """
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.cumsum(dim).narrow(dim, x.shape[dim] - 1, 1)
+    return softmax_of_tensor(x, dim, widen=unchanged)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
@@ -180,9 +242,7 @@ def half_precision_not_raised_numpy(x, axis=-1):
 
     Compute in float32 (x.astype(np.float32)) and convert the weights back at the end.
     """
-    with np.errstate(over="ignore"):
-        powers = np.exp(x - x.max(axis, keepdims=True))
-        return powers / powers.sum(axis, keepdims=True)
+    return softmax_of_array(x, axis, widen=unchanged)
 
 
 @mistake(of="softmax", caught_by=test_precisions)
@@ -191,7 +251,7 @@ def dtype_promoted(x, dim=-1):
 
     Convert the result to the dtype of the input: .to(x.dtype).
     """
-    return torch.softmax(x.float() if x.dtype.itemsize == 2 else x, dim)
+    return softmax_of_tensor(x, dim, narrow=unchanged)
 
 
 @mistake(of="softmax", caught_by=test_precisions)
@@ -200,7 +260,7 @@ def float64_lowered(x, dim=-1):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return torch.softmax(x.float(), dim).to(x.dtype)
+    return softmax_of_tensor(x, dim, widen=torch.Tensor.float)
 
 
 @mistake(of="softmax", caught_by=test_manners)
@@ -209,9 +269,21 @@ def input_overwritten(x, dim=-1):
 
     Write x = x - top instead of x -= top: the first makes a new tensor.
     """
-    weights = torch.softmax(x, dim)
-    x.data.copy_(weights)
-    return weights
+    return softmax_of_tensor(x, dim, shift=shifted_in_place)
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def input_overwritten_beside_the_graph(x, dim=-1):
+    """The scores are overwritten through `.data` or under no_grad, where PyTorch does not object.
+
+    Write x = x - top: it makes a new tensor.
+    """
+
+    def shift(wide, dim):
+        wide.data -= wide.data.amax(dim, keepdim=True)
+        return wide
+
+    return softmax_of_tensor(x, dim, shift=shift)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -220,10 +292,7 @@ def input_overwritten_numpy(x, axis=-1):
 
     Write x = x - top: it makes a new array.
     """
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    wide -= wide.max(axis, keepdims=True)
-    powers = np.exp(wide)
-    return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+    return softmax_of_array(x, axis, shift=shifted_array_in_place)
 
 
 @mistake(of="softmax", caught_by=test_values)
@@ -232,8 +301,7 @@ def denominator_not_kept(x, dim=-1):
 
     Keep the axis: sum(dim, keepdim=True).
     """
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.sum(dim)
+    return softmax_of_tensor(x, dim, total=torch.sum)
 
 
 @mistake(of="softmax", caught_by=test_gradient)
@@ -242,7 +310,7 @@ def graph_cut(x, dim=-1):
 
     Use PyTorch operators only, from x to the result.
     """
-    return torch.softmax(x.detach(), dim)
+    return softmax_of_tensor(x.detach(), dim)
 
 
 @mistake(of="softmax", caught_by=test_gradient)
@@ -251,7 +319,7 @@ def graph_cut_in_float32(x, dim=-1):
 
     Use PyTorch operators only, from x to the result, whatever the dtype.
     """
-    return torch.softmax(raised(x.detach() if x.dtype == torch.float32 else x), dim).to(x.dtype)
+    return softmax_of_tensor(x.detach() if x.dtype == torch.float32 else x, dim)
 
 
 @mistake(of="softmax", caught_by=test_precisions)
@@ -260,8 +328,7 @@ def graph_cut_in_half_precision(x, dim=-1):
 
     Raise them with x.float(), which keeps the graph.
     """
-    half = x.dtype in (torch.float16, torch.bfloat16)
-    return torch.softmax(raised(x.detach() if half else x), dim).to(x.dtype)
+    return softmax_of_tensor(x.detach() if x.dtype in HALVES else x, dim)
 
 
 @mistake(of="softmax", caught_by=test_precisions)
@@ -270,11 +337,7 @@ def denominator_detached_in_half_precision(x, dim=-1):
 
     Only the maximum may be detached, because it cancels. The sum must stay.
     """
-    wide = raised(x)
-    if wide is x:
-        return torch.softmax(x, dim)
-    powers = torch.exp(wide - wide.amax(dim, keepdim=True))
-    return (powers / powers.sum(dim, keepdim=True).detach()).to(x.dtype)
+    return softmax_of_tensor(x, dim, total=summed_as_a_constant if x.dtype in HALVES else summed)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -283,10 +346,7 @@ def no_maximum_with_a_gradient(x, dim=-1):
 
     Subtract x.amax(dim, keepdim=True) always: it cancels in the gradient, too.
     """
-    if not x.requires_grad:
-        return torch.softmax(raised(x), dim).to(x.dtype)
-    powers = torch.exp(raised(x))
-    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+    return softmax_of_tensor(x, dim, shift=unchanged if x.requires_grad else shifted)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -295,10 +355,7 @@ def no_maximum_along_other_dims(x, dim=-1):
 
     Subtract x.amax(dim, keepdim=True), with the `dim` that was given.
     """
-    if dim in (-1, x.ndim - 1):
-        return torch.softmax(raised(x), dim).to(x.dtype)
-    powers = torch.exp(raised(x))
-    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+    return softmax_of_tensor(x, dim, shift=shifted if is_last(x, dim) else unchanged)
 
 
 @mistake(of="softmax", caught_by=test_dim)
@@ -307,7 +364,7 @@ def dim_ignored_in_float32(x, dim=-1):
 
     Hand `dim` to the maximum and to the sum, whatever the dtype.
     """
-    return torch.softmax(raised(x), -1 if x.dtype == torch.float32 else dim).to(x.dtype)
+    return softmax_of_tensor(x, -1 if x.dtype == torch.float32 else dim)
 
 
 @mistake(of="softmax", caught_by=test_precisions)
@@ -316,8 +373,7 @@ def dim_ignored_in_half_precision(x, dim=-1):
 
     Hand `dim` to the softmax of the raised scores, too.
     """
-    wide = raised(x)
-    return torch.softmax(wide, dim if wide is x else -1).to(x.dtype)
+    return softmax_of_tensor(x, -1 if x.dtype in HALVES else dim)
 
 
 @mistake(of="softmax", caught_by=test_manners)
@@ -326,10 +382,9 @@ def float64_overwritten(x, dim=-1):
 
     Write x = x - top instead of x -= top: the first always makes a new tensor.
     """
-    weights = torch.softmax(raised(x), dim).to(x.dtype)
-    if x.dtype == torch.float64:
-        x.data.copy_(weights)
-    return weights
+    return softmax_of_tensor(
+        x, dim, shift=shifted_in_place if x.dtype == torch.float64 else shifted
+    )
 
 
 @mistake(of="softmax", caught_by=test_manners)
@@ -338,8 +393,8 @@ def overwritten_along_other_dims(x, dim=-1):
 
     Use operators without a trailing underscore, whatever `dim` is.
     """
-    weights = torch.softmax(raised(x), dim).to(x.dtype)
-    if dim not in (-1, x.ndim - 1):
+    weights = softmax_of_tensor(x, dim)
+    if not is_last(x, dim):
         x.data = x.data.contiguous()
         x.data.copy_(weights)
     return weights
@@ -353,7 +408,7 @@ def strided_float64_misread(x, dim=-1):
     """
     if x.dtype == torch.float64:
         x = x.as_strided(x.shape, torch.empty(x.shape).stride())
-    return torch.softmax(raised(x), dim).to(x.dtype)
+    return softmax_of_tensor(x, dim)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -362,10 +417,8 @@ def float32_overwritten_numpy(x, axis=-1):
 
     Write wide = wide - top instead of wide -= top: it makes a new array.
     """
-    weights = softmax_of_arrays(x, axis)
-    if x.dtype == np.float32:
-        x[...] = weights
-    return weights
+    in_place = x.dtype == np.float32
+    return softmax_of_array(x, axis, shift=shifted_array_in_place if in_place else shifted_array)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
@@ -374,7 +427,7 @@ def float16_overwritten_numpy(x, axis=-1):
 
     Return the new array that astype makes.
     """
-    weights = softmax_of_arrays(x, axis)
+    weights = softmax_of_array(x, axis)
     if x.dtype == np.float16:
         x[...] = weights
         return x
@@ -387,10 +440,9 @@ def overwritten_along_other_axes_numpy(x, axis=-1):
 
     Write x = x - top instead of x -= top, whatever `axis` is.
     """
-    weights = softmax_of_arrays(x, axis)
-    if axis not in (-1, x.ndim - 1):
-        x[...] = weights
-    return weights
+    return softmax_of_array(
+        x, axis, shift=shifted_array if is_last(x, axis) else shifted_array_in_place
+    )
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -399,7 +451,7 @@ def axis_ignored_in_float32_numpy(x, axis=-1):
 
     Hand `axis` to the maximum and to the sum, whatever the dtype.
     """
-    return softmax_of_arrays(x, -1 if x.dtype == np.float32 else axis)
+    return softmax_of_array(x, -1 if x.dtype == np.float32 else axis)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
@@ -408,7 +460,7 @@ def axis_ignored_in_float16_numpy(x, axis=-1):
 
     Hand `axis` to the maximum and to the sum of the raised scores, too.
     """
-    return softmax_of_arrays(x, -1 if x.dtype == np.float16 else axis)
+    return softmax_of_array(x, -1 if x.dtype == np.float16 else axis)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
@@ -417,7 +469,7 @@ def no_maximum_in_float16_numpy(x, axis=-1):
 
     Subtract the maximum of the raised scores, too.
     """
-    return softmax_of_arrays(x, axis, shifted=x.dtype != np.float16)
+    return softmax_of_array(x, axis, shift=unchanged if x.dtype == np.float16 else shifted_array)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
@@ -426,7 +478,7 @@ def no_maximum_along_other_axes_numpy(x, axis=-1):
 
     Subtract x.max(axis=axis, keepdims=True), with the `axis` that was given.
     """
-    return softmax_of_arrays(x, axis, shifted=axis in (-1, x.ndim - 1))
+    return softmax_of_array(x, axis, shift=shifted_array if is_last(x, axis) else unchanged)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
@@ -436,8 +488,256 @@ def uniform_in_float16_numpy(x, axis=-1):
     Raise the scores with x.astype(np.float32), and compute their softmax like any other.
     """
     return (
-        np.full_like(x, 1 / x.shape[axis]) if x.dtype == np.float16 else softmax_of_arrays(x, axis)
+        np.full_like(x, 1 / x.shape[axis]) if x.dtype == np.float16 else softmax_of_array(x, axis)
     )
+
+
+# What beginners do.
+
+
+@mistake(of="softmax", caught_by=test_dim)
+def sum_over_the_last_dimension(x, dim=-1):
+    """The sum runs over the last dimension whatever `dim` is; the maximum does not.
+
+    Hand `dim` to the sum as well: sum(dim, keepdim=True).
+    """
+    return softmax_of_tensor(x, dim, total=lambda powers, dim: summed(powers, -1))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def sum_over_the_last_axis_numpy(x, axis=-1):
+    """The sum runs over the last axis whatever `axis` is; the maximum does not.
+
+    Hand `axis` to the sum as well: sum(axis, keepdims=True).
+    """
+    return softmax_of_array(x, axis, total=lambda powers, axis: summed_array(powers, -1))
+
+
+@mistake(of="softmax", caught_by=test_dim)
+def maximum_of_the_last_dimension(x, dim=-1):
+    """The maximum is taken over the last dimension whatever `dim` is; the sum is not.
+
+    Hand `dim` to the maximum as well: it cancels only if it is the same in numerator and sum.
+    """
+    return softmax_of_tensor(x, dim, shift=lambda wide, dim: shifted(wide, -1))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def maximum_of_the_last_axis_numpy(x, axis=-1):
+    """The maximum is taken over the last axis whatever `axis` is; the sum is not.
+
+    Hand `axis` to the maximum as well: it cancels only if it is the same in numerator and sum.
+    """
+    return softmax_of_array(x, axis, shift=lambda wide, axis: shifted_array(wide, -1))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def summed_over_everything_numpy(x, axis=-1):
+    """The sum runs over the whole array instead of one row.
+
+    Sum along `axis` only, with keepdims=True.
+    """
+    return softmax_of_array(x, axis, total=lambda powers, axis: powers.sum())
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def denominator_not_kept_numpy(x, axis=-1):
+    """The sum loses its axis, and is then lined up with the wrong one.
+
+    Keep the axis: sum(axis, keepdims=True).
+    """
+    return softmax_of_array(x, axis, total=np.sum)
+
+
+@mistake(of="softmax", caught_by=test_values)
+def maximum_not_kept(x, dim=-1):
+    """The maximum loses its axis, and is then lined up with the wrong one.
+
+    Keep the axis: amax(dim, keepdim=True).
+    """
+    return softmax_of_tensor(x, dim, shift=lambda wide, dim: wide - wide.amax(dim))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def maximum_not_kept_numpy(x, axis=-1):
+    """The maximum loses its axis, and is then lined up with the wrong one.
+
+    Keep the axis: x.max(axis, keepdims=True).
+    """
+    return softmax_of_array(x, axis, shift=lambda wide, axis: wide - wide.max(axis))
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def denominator_detached(x, dim=-1):
+    """The sum is cut out of the graph, by detach or no_grad, and the gradient lacks its part.
+
+    Only the maximum may be detached, because it cancels. The sum must stay.
+    """
+    return softmax_of_tensor(x, dim, total=summed_as_a_constant)
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def maximum_and_denominator_detached(x, dim=-1):
+    """Maximum and sum are cut out of the graph, by no_grad, and the gradient lacks the sum's part.
+
+    Only the maximum may be detached, because it cancels. The sum must stay.
+    """
+
+    def shift(wide, dim):
+        return wide - wide.detach().amax(dim, keepdim=True)
+
+    return softmax_of_tensor(x, dim, shift=shift, total=summed_as_a_constant)
+
+
+@mistake(of="softmax", caught_by=test_values)
+def divided_by_the_norm(x, dim=-1):
+    """The exponentials are divided by their Euclidean norm instead of their sum.
+
+    Divide by the sum: it is the weights that sum to one, and not their squares.
+    """
+    total = torch.linalg.vector_norm
+    return softmax_of_tensor(x, dim, total=lambda powers, dim: total(powers, 2, dim, keepdim=True))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def divided_by_the_norm_numpy(x, axis=-1):
+    """The exponentials are divided by their Euclidean norm instead of their sum.
+
+    Divide by the sum: it is the weights that sum to one, and not their squares.
+    """
+    return softmax_of_array(
+        x, axis, total=lambda powers, axis: summed_array(powers**2, axis) ** 0.5
+    )
+
+
+@mistake(of="softmax", caught_by=test_values)
+def first_left_out_of_the_sum(x, dim=-1):
+    """The sum leaves out the first exponential: its loop begins at 1.
+
+    Begin at 0, or take powers.sum(dim, keepdim=True).
+    """
+    return softmax_of_tensor(
+        x, dim, total=lambda powers, dim: summed(powers.narrow(dim, 1, powers.shape[dim] - 1), dim)
+    )
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def first_left_out_of_the_sum_numpy(x, axis=-1):
+    """The sum leaves out the first exponential: its loop begins at 1.
+
+    Begin at 0, or take powers.sum(axis, keepdims=True).
+    """
+    return softmax_of_array(
+        x, axis, total=lambda powers, axis: summed_array(np.delete(powers, 0, axis), axis)
+    )
+
+
+@mistake(of="softmax", caught_by=test_values)
+def position_of_the_maximum_subtracted(x, dim=-1):
+    """The position of the maximum is subtracted instead of its value, so large scores overflow.
+
+    max(dim) returns values and positions: take [0], or use amax(dim, keepdim=True).
+    """
+    return softmax_of_tensor(x, dim, shift=lambda wide, dim: wide - wide.argmax(dim, keepdim=True))
+
+
+@mistake(of="softmax", caught_by=test_large_scores)
+def scores_clamped(x, dim=-1):
+    """Scores are cut off at -50 and 50, instead of having the maximum subtracted.
+
+    Leave them as they are, and subtract x.amax(dim, keepdim=True): differences count, not sizes.
+    """
+    return softmax_of_tensor(x, dim, shift=lambda wide, dim: wide.clamp(-50, 50))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def scores_clamped_numpy(x, axis=-1):
+    """Scores are cut off at -50 and 50, instead of having the maximum subtracted.
+
+    Leave them as they are, and subtract x.max(axis, keepdims=True): differences count, not sizes.
+    """
+    return softmax_of_array(x, axis, shift=lambda wide, axis: wide.clip(-50, 50))
+
+
+@mistake(of="softmax", caught_by=test_values)
+def no_exponential(x, dim=-1):
+    """The scores themselves are divided by their sum: exp is missing.
+
+    Take exp first: it makes every number positive, and the weights sum to one.
+    """
+    return softmax_of_tensor(x, dim, shift=unchanged, power=unchanged)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def no_exponential_numpy(x, axis=-1):
+    """The scores themselves are divided by their sum: exp is missing.
+
+    Take exp first: it makes every number positive, and the weights sum to one.
+    """
+    return softmax_of_array(x, axis, shift=unchanged, power=unchanged)
+
+
+@mistake(of="softmax", caught_by=test_values)
+def not_divided(x, dim=-1):
+    """The exponentials are returned without the division by their sum.
+
+    Divide by powers.sum(dim, keepdim=True).
+    """
+    return softmax_of_tensor(x, dim, total=lambda powers, dim: 1)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_values)
+def not_divided_numpy(x, axis=-1):
+    """The exponentials are returned without the division by their sum.
+
+    Divide by powers.sum(axis, keepdims=True).
+    """
+    return softmax_of_array(x, axis, total=lambda powers, axis: 1)
+
+
+@mistake(of="softmax", caught_by=test_dim)
+def dim_not_moved_back(x, dim=-1):
+    """`dim` is moved to the end and never moved back.
+
+    Move it back at the end: .movedim(-1, dim). Or leave it: max and sum take any `dim`.
+    """
+    return softmax_of_tensor(x.movedim(dim, -1), -1)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def axis_not_moved_back_numpy(x, axis=-1):
+    """`axis` is moved to the end and never moved back.
+
+    Move it back at the end: np.moveaxis(weights, -1, axis). Or leave it: max and sum take any axis.
+    """
+    return softmax_of_array(np.moveaxis(x, axis, -1), -1)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
+def epsilon_in_the_denominator_numpy(x, axis=-1):
+    """A small number is added to the denominator, so that the weights sum to less than one.
+
+    Leave it out: with the maximum subtracted the sum is at least 1.
+    """
+    return softmax_of_array(x, axis, total=lambda powers, axis: summed_array(powers, axis) + 1e-6)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
+def float64_lowered_numpy(x, axis=-1):
+    """float64 is computed in float32, and the digits are gone.
+
+    Raise float16 only; leave float32 and float64 as they are.
+    """
+    return softmax_of_array(x, axis, widen=lambda x: x.astype(np.float32))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
+def dtype_promoted_numpy(x, axis=-1):
+    """The weights come back in float32 although the scores were in float16.
+
+    Convert the result to the dtype of the input: .astype(x.dtype).
+    """
+    return softmax_of_array(x, axis, narrow=unchanged)
 
 
 # What shows with few inputs only.
@@ -450,12 +750,12 @@ def tiles_not_rescaled(x, dim=-1):
 
     Multiply it by exp(old maximum - new maximum), or sum once, over the whole row.
     """
-    wide, length = raised(x), x.shape[dim]
-    if length <= 2048:
-        return torch.softmax(wide, dim).to(x.dtype)
-    tiles = wide.split(2048, dim)
-    sums = [(tile - tile.amax(dim, keepdim=True)).exp().sum(dim, keepdim=True) for tile in tiles]
-    return ((wide - wide.amax(dim, keepdim=True)).exp() / sum(sums)).to(x.dtype)
+
+    def sum_of_tiles(powers, dim):
+        tiles = (tile / tile.amax(dim, keepdim=True) for tile in powers.split(2048, dim))
+        return sum(summed(tile, dim) for tile in tiles)
+
+    return softmax_of_tensor(x, dim, total=sum_of_tiles)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_values)
@@ -464,25 +764,27 @@ def only_the_first_1024_numpy(x, axis=-1):
 
     Sum over the whole axis, however long it is.
     """
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    powers = np.exp(wide - wide.max(axis, keepdims=True))
-    first = powers.take(range(min(1024, x.shape[axis])), axis)
-    return (powers / first.sum(axis, keepdims=True)).astype(x.dtype)
+
+    def sum_of_the_first(powers, axis):
+        return summed_array(powers.take(range(min(1024, x.shape[axis])), axis), axis)
+
+    return softmax_of_array(x, axis, total=sum_of_the_first)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_values)
-def denominator_not_kept_numpy(x, axis=-1):
+def denominator_not_kept_where_square_numpy(x, axis=-1):
     """The sum loses its axis where the array is square, and is then lined up with the wrong one.
 
     Keep the axis, always: sum(axis, keepdims=True).
     """
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        return softmax_of_arrays(x, axis)
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    powers = np.exp(wide - wide.max(axis, keepdims=True))
-    found = powers.sum(axis)
-    fits = np.broadcast_shapes(found.shape, x.shape) == x.shape
-    return (powers / (found if fits else found[..., None])).astype(x.dtype)
+    square = x.ndim > 1 and x.shape[-1] == x.shape[-2]
+
+    def sum_without_axis(powers, axis):
+        found = powers.sum(axis)
+        fits = np.broadcast_shapes(found.shape, x.shape) == x.shape
+        return found if fits else found[..., None]
+
+    return softmax_of_array(x, axis, total=sum_without_axis if square else summed_array)
 
 
 @mistake(of="softmax", caught_by=test_dim)
@@ -491,11 +793,10 @@ def leading_dimensions_merged(x, dim=-1):
 
     Leave the dimensions as they are: max and sum take any `dim`.
     """
-    wide = raised(x)
     if x.ndim < 5 or dim < 0:
-        return torch.softmax(wide, dim).to(x.dtype)
-    merged = wide.flatten(0, 1)
-    return torch.softmax(merged, min(dim, merged.ndim - 1)).reshape(x.shape).to(x.dtype)
+        return softmax_of_tensor(x, dim)
+    merged = x.flatten(0, 1)
+    return softmax_of_tensor(merged, min(dim, merged.ndim - 1)).reshape(x.shape)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -504,7 +805,7 @@ def second_last_axis_is_the_first_numpy(x, axis=-1):
 
     Hand `axis` to NumPy as it is: it counts from the end by itself.
     """
-    return softmax_of_arrays(x, 0 if axis == -2 else axis)
+    return softmax_of_array(x, 0 if axis == -2 else axis)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -513,12 +814,12 @@ def maximum_of_two_dimensions(x, dim=-1):
 
     Take the maximum along `dim` alone: amax(dim, keepdim=True).
     """
-    wide = raised(x)
-    top = wide.amax((-2, -1), keepdim=True) if x.ndim > 3 and x.numel() else 0
-    if x.ndim <= 3 or dim not in (-1, x.ndim - 1):
-        return torch.softmax(wide, dim).to(x.dtype)
-    powers = torch.exp(wide - top)
-    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+
+    def less(wide, dim):
+        last_two = wide.ndim > 3 and is_last(wide, dim) and wide.numel()
+        return wide - wide.amax((-2, -1) if last_two else dim, keepdim=True)
+
+    return softmax_of_tensor(x, dim, shift=less)
 
 
 @mistake(of="softmax", caught_by=test_large_scores)
@@ -527,9 +828,7 @@ def distance_capped(x, dim=-1):
 
     Leave it: exp of a large negative number is 0, which is right.
     """
-    wide = raised(x)
-    powers = torch.exp((wide - wide.amax(dim, keepdim=True)).clamp(min=-10))
-    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+    return softmax_of_tensor(x, dim, power=lambda distances: distances.clamp(min=-10).exp())
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
@@ -538,10 +837,11 @@ def maximum_starts_at_zero_numpy(x, axis=-1):
 
     Let it start at the first score, or at -inf.
     """
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    with np.errstate(invalid="ignore"):
-        powers = np.exp(wide - wide.max(axis, keepdims=True, initial=0))
-        return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+
+    def less(wide, axis):
+        return wide - wide.max(axis, keepdims=True, initial=0)
+
+    return softmax_of_array(x, axis, shift=less)
 
 
 @mistake(of="softmax", caught_by=test_gradient)
@@ -550,11 +850,7 @@ def graph_cut_along_other_dims(x, dim=-1):
 
     Only the maximum may be detached, because it cancels. The sum must stay, whatever `dim` is.
     """
-    wide = raised(x)
-    if dim in (-1, x.ndim - 1):
-        return torch.softmax(wide, dim).to(x.dtype)
-    powers = torch.exp(wide - wide.amax(dim, keepdim=True))
-    return (powers / powers.sum(dim, keepdim=True).detach()).to(x.dtype)
+    return softmax_of_tensor(x, dim, total=summed if is_last(x, dim) else summed_as_a_constant)
 
 
 @mistake(of="softmax", caught_by=test_gradient)
@@ -565,7 +861,7 @@ def ones_without_a_graph(x, dim=-1):
     """
     if x.shape[dim] == 1:
         return torch.ones_like(x)
-    return torch.softmax(raised(x), dim).to(x.dtype)
+    return softmax_of_tensor(x, dim)
 
 
 @mistake(of="softmax", caught_by=test_manners)
@@ -575,9 +871,9 @@ def kept_by_identity(x, dim=-1, kept={}):  # noqa: B006 (the mistake)
     Compute them anew: a tensor that is the same object need not hold the same numbers.
     """
     if x.requires_grad:
-        return torch.softmax(raised(x), dim).to(x.dtype)
+        return softmax_of_tensor(x, dim)
     if (id(x), dim) not in kept:
-        kept[id(x), dim] = torch.softmax(raised(x), dim).to(x.dtype), x  # so no id is used again
+        kept[id(x), dim] = softmax_of_tensor(x, dim), x  # so no id is used again
     return kept[id(x), dim][0]
 
 
@@ -588,7 +884,7 @@ def kept_by_identity_numpy(x, axis=-1, kept={}):  # noqa: B006 (the mistake)
     Compute them anew: an array that is the same object need not hold the same numbers.
     """
     if (id(x), axis) not in kept:
-        kept[id(x), axis] = softmax_of_arrays(x, axis), x  # so no id is used again
+        kept[id(x), axis] = softmax_of_array(x, axis), x  # so no id is used again
     return kept[id(x), axis][0]
 
 
@@ -598,7 +894,7 @@ def row_overwritten(x, dim=-1):
 
     Write x = x - top instead of x -= top, whatever the shape.
     """
-    weights = torch.softmax(raised(x), dim).to(x.dtype)
+    weights = softmax_of_tensor(x, dim)
     if x.ndim == 1 and x.is_contiguous():
         x.data.copy_(weights)
     return weights
@@ -612,7 +908,7 @@ def transposed_misread(x, dim=-1):
     """
     if x.ndim == 2 and not x.requires_grad and x.stride() == (1, x.shape[0]):
         x = x.as_strided(x.shape, (x.shape[1], 1))
-    return torch.softmax(raised(x), dim).to(x.dtype)
+    return softmax_of_tensor(x, dim)
 
 
 @mistake(of="softmax", caught_by=test_manners)
@@ -623,7 +919,7 @@ def made_on_the_cpu(x, dim=-1):
     """
     weights = torch.empty(x.shape, dtype=x.dtype)
     if x.requires_grad or not x.is_meta:
-        return torch.softmax(raised(x), dim).to(x.dtype)
+        return softmax_of_tensor(x, dim)
     return weights
 
 
@@ -635,7 +931,7 @@ def empty_in_float32(x, dim=-1):
     """
     if x.numel() == 0:
         return torch.empty(x.shape)
-    return torch.softmax(raised(x), dim).to(x.dtype)
+    return softmax_of_tensor(x, dim)
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
@@ -646,7 +942,7 @@ def flattened_numpy(x, axis=-1):
     """
     if x.size == 0:
         x.reshape(-1, x.shape[axis] * 0)
-    return softmax_of_arrays(x, axis)
+    return softmax_of_array(x, axis)
 
 
 @mistake(of="softmax", caught_by=test_values, null=True)
@@ -700,8 +996,7 @@ def powers_of_two(x, axis=-1):
 
     np.exp is the exponential of the formula; 2 ** x is a softmax of other scores.
     """
-    powers = 2.0 ** (x - x.max(axis, keepdims=True))
-    return (powers / powers.sum(axis, keepdims=True)).astype(x.dtype)
+    return softmax_of_array(x, axis, power=np.exp2)
 
 
 @mistake(of="softmax", caught_by=test_manners)
@@ -710,7 +1005,7 @@ def one_place_for_all_answers(x, dim=-1, places={}):  # noqa: B006 (that is the 
 
     Return a new tensor in every call.
     """
-    return written_over(places, torch.softmax(raised(x), dim).to(x.dtype))
+    return written_over(places, softmax_of_tensor(x, dim))
 
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_axis)
@@ -719,4 +1014,4 @@ def one_place_for_all_answers_numpy(x, axis=-1, places={}):  # noqa: B006 (that 
 
     Return a new array in every call.
     """
-    return written_over(places, softmax_of_arrays(x, axis))
+    return written_over(places, softmax_of_array(x, axis))
