@@ -2,8 +2,8 @@
 
 Nothing is copied: a mistake is mostly a right function of the catalogue with one thing changed.
 Where mistake A calls such a function, the pair lets it call mistake B instead; two classes that
-change different methods become one class that inherits from both; mistakes of two names are each
-bound to their own.
+change different methods become one class that inherits from both, and so do two classes that are
+passed to the right function; mistakes of two names are each bound to their own.
 """
 
 import inspect
@@ -93,11 +93,25 @@ def _pass_on(right: FunctionType, rest: dict[str, Any]) -> Callable[..., Any]:
     takes = inspect.signature(right)
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        if rest.keys() & takes.bind(*args, **kwargs).arguments.keys():
-            raise SamePart
-        return right(*args, **kwargs, **rest)
+        given = takes.bind(*args, **kwargs)
+        for name, value in rest.items():
+            twice = name in given.arguments
+            given.arguments[name] = _join_parts(value, given.arguments[name]) if twice else value
+        return right(*given.args, **given.kwargs)
 
     return called
+
+
+def _join_parts(one: Any, other: Any) -> type:
+    """Return one class of two that mistakes pass for one parameter. Else raise `SamePart`."""
+    if not inspect.isclass(one) or not inspect.isclass(other):
+        raise SamePart
+    if issubclass(one, other) or issubclass(other, one):
+        return one if issubclass(one, other) else other
+    both = _combine_classes(one, other) or _combine_classes(other, one)
+    if both is None:
+        raise SamePart
+    return both
 
 
 def _bind_global(function: FunctionType, name: str, value: Any) -> FunctionType:

@@ -1,5 +1,6 @@
 """Names that reports once gave falsely are not given; two mistakes at once are both named."""
 
+import inspect
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from grader.judging.judge import Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.mistake_pairs import SamePart, combine_mistakes
 from grader.judging.pair_naming import Named, _share_pair, name_failures
+from grader.judging.solution_modules import load_solution_for_judging
 from reference.ex02_masking import plain_masked_softmax
 from reference.ex06_kv_cache import PlainKVCache
 from reference.ex10_online_softmax import plain_flash_attention
@@ -124,6 +126,7 @@ PAIRS = [
     ("ex03_sdpa", "scale_ignored", "mask_of_the_first_query"),  # both call the right function
     ("ex03_sdpa", "scale_inverted_numpy", "divided_by_d"),  # of two names
     ("ex04_heads", "scale_almost_right_numpy", "heads_after_length"),
+    ("ex04_heads", "scale_missing_numpy", "merge_without_swap_numpy"),  # a layer of both
 ]
 
 
@@ -136,6 +139,17 @@ def test_two_mistakes_at_once_are_both_named(slug, one, other):
     suite_runner.run_suite_checks(catalog.find_catalog_exercise(slug), judge)
     found = name_failures(judge, CATALOGUES[slug])
     assert {one, other} <= {m.id for named in found.values() for m in named.mistakes}
+
+
+@pytest.mark.parametrize("slug", ["ex01_softmax", "ex04_heads"])
+def test_mistakes_take_their_arguments_as_the_right_function_does(slug):
+    """By position too: a trial that passes `keep` so would find every name false."""
+    known = MistakeCatalogue(catalog.find_catalog_exercise(slug))
+    right = load_solution_for_judging(catalog.find_catalog_exercise(slug))
+    for mistake in known.mistakes:
+        names = list(inspect.signature(getattr(right, mistake.of)).parameters)
+        taken = list(inspect.signature(mistake.answer).parameters)
+        assert taken[: len(names)] == names, mistake.id
 
 
 def test_mistakes_of_one_part_or_of_two_kinds_are_not_combined():

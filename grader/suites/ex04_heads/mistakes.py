@@ -1,6 +1,7 @@
 """What goes wrong with heads, by name."""
 
 import math
+import re
 
 import numpy as np
 import torch
@@ -40,17 +41,53 @@ class _Layer(PlainMultiHeadAttention):
     """A right layer, whose steps are replaced one by one."""
 
     def __init__(self, d_model, num_heads, bias=False):
-        _check_width(d_model, num_heads)
+        self.check_width(d_model, num_heads)
         super().__init__(d_model, num_heads, bias)
 
+    def check_width(self, d_model, num_heads):
+        _check_width(d_model, num_heads)
+
     def attention(self, q, k, v, keep):
-        wide = torch.promote_types(q.dtype, torch.float32)
-        scores = q.to(wide) @ k.to(wide).mT * self.scale(q)
-        weights = self.weigh(scores, keep)
-        return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
+        wide_q, wide_k, wide_v = (self.widen(x) for x in (q, k, v))
+        weights = self.weigh(wide_q @ wide_k.mT * self.scale(q), keep)
+        return (weights @ wide_v).to(q.dtype), weights.to(q.dtype)
+
+    def widen(self, x):
+        return x.to(torch.promote_types(x.dtype, torch.float32))
 
     def weigh(self, scores, keep):
         return plain_masked_softmax(scores, keep)
+
+
+def attention_of_arrays(
+    query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None, layer=_Layer
+):  # fmt: skip
+    """`multi_head_attention_numpy` with the steps of a layer."""
+    return plain_multi_head_attention_numpy(
+        query, key, value, w_q, w_k, w_v, w_o, num_heads, keep, layer
+    )
+
+
+def also_of_arrays(*, caught_by, null=False):
+    """Let a layer's mistake be one of `multi_head_attention_numpy` as well.
+
+    ScaleMissing becomes scale_missing_numpy.
+    """
+
+    def mark(layer):
+        def attend(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
+            return attention_of_arrays(
+                query, key, value, w_q, w_k, w_v, w_o, num_heads, keep, layer
+            )
+
+        words = re.findall("NaN|[A-Z][a-z0-9]*", layer.__name__)
+        attend.__name__ = "_".join([*map(str.lower, words), "numpy"])
+        attend.__doc__ = layer.__doc__
+        marked = mistake(of="multi_head_attention_numpy", caught_by=caught_by, null=null)(attend)
+        globals()[attend.__name__] = marked  # where the catalogue is read
+        return layer
+
+    return mark
 
 
 @mistake(of="split_heads", caught_by=test_split_and_merge)
@@ -181,6 +218,7 @@ def zeros_for_tokens(x):
     return torch.zeros_like(plain_merge_heads(x))
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class ScaleMissing(_Layer):
     """The scores are not divided by sqrt(D), so the softmax is too sharp.
@@ -192,17 +230,19 @@ class ScaleMissing(_Layer):
         return 1.0
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class ScaleOfTheModel(_Layer):
-    """The scores are divided by sqrt(d_model), the width before it was cut into heads.
+    """The scores are divided by sqrt(E), the width before it was cut into heads.
 
-    A score is a sum of D products, so divide by sqrt(D), where D = d_model / num_heads.
+    A score is a sum of D products, so divide by sqrt(D), where D = E / num_heads.
     """
 
     def scale(self, q):
         return (self.num_heads * q.shape[-1]) ** -0.5
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class ScaleWithoutRoot(_Layer):
     """The scores are divided by D instead of sqrt(D).
@@ -214,6 +254,7 @@ class ScaleWithoutRoot(_Layer):
         return 1 / q.shape[-1]
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class ScaleInverted(_Layer):
     """The scores are multiplied by sqrt(D) instead of divided by it.
@@ -225,6 +266,7 @@ class ScaleInverted(_Layer):
         return q.shape[-1] ** 0.5
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class ScaleAlmostRight(_Layer):
     """The scale of the scores is about 1 % off.
@@ -251,6 +293,7 @@ class ScaleAfterSoftmax(_Layer):
         return heads * q.shape[-1] ** -0.5, weights * q.shape[-1] ** -0.5
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class SplitWithoutSwap(_Layer):
     """The heads are cut by a reshape straight to (B, H, L, D), which shuffles tokens among them.
@@ -276,6 +319,7 @@ class HeadsBesideTheLength(_Layer):
         return self.project_out(heads.flatten(-2)), weights
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class MergeWithoutSwap(_Layer):
     """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
@@ -288,6 +332,7 @@ class MergeWithoutSwap(_Layer):
         return x.reshape(batch, length, heads * dim)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class HeadsInterleaved(_Layer):
     """Head h takes every H-th number of a token instead of D neighbours.
@@ -327,6 +372,7 @@ class OneHeadOnly(_Layer):
         return self.split(heads[:, 0]), weights.expand(-1, self.num_heads, -1, -1)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class WeightsAveraged(_Layer):
     """The weights are averaged over the heads, as nn.MultiheadAttention does unless told not to.
@@ -339,6 +385,7 @@ class WeightsAveraged(_Layer):
         return output, weights.mean(1)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class ScoresReturned(_Layer):
     """The scores come back in the place of the weights.
@@ -351,17 +398,19 @@ class ScoresReturned(_Layer):
         return heads, q @ k.mT * self.scale(q)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class OutputProjectionForgotten(_Layer):
     """The merged heads are returned without the last projection, w_o.
 
-    Return w_o(merged): it is where the heads meet.
+    Apply w_o to the merged heads: it is where the heads meet.
     """
 
     def project_out(self, x):
         return x
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class QueryProjectionUsedTwice(_Layer):
     """The keys are projected with w_q instead of w_k.
@@ -373,6 +422,7 @@ class QueryProjectionUsedTwice(_Layer):
         return self.w_q(query), self.w_q(key), self.w_v(value)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class KeyProjectionUsedTwice(_Layer):
     """The values are projected with w_k instead of w_v.
@@ -384,6 +434,7 @@ class KeyProjectionUsedTwice(_Layer):
         return self.w_q(query), self.w_k(key), self.w_k(value)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class NotProjected(_Layer):
     """Tokens are cut into heads as they come, without w_q, w_k and w_v.
@@ -395,6 +446,7 @@ class NotProjected(_Layer):
         return query, key, value
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class SoftmaxOverQueries(_Layer):
     """The softmax runs over the queries, so the columns of the weights sum to one.
@@ -406,6 +458,7 @@ class SoftmaxOverQueries(_Layer):
         return torch.softmax(scores, -2)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class SoftmaxOverHeads(_Layer):
     """The softmax runs over the heads instead of the keys.
@@ -414,7 +467,8 @@ class SoftmaxOverHeads(_Layer):
     """
 
     def weigh(self, scores, keep):
-        return torch.softmax(scores, 1)
+        seen = None if keep is None else keep.expand(scores.shape).transpose(1, -1)
+        return super().weigh(scores.transpose(1, -1), seen).transpose(1, -1)
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
@@ -451,6 +505,7 @@ class BiasAlwaysMade(_Layer):
         super().__init__(d_model, num_heads, bias=True)
 
 
+@also_of_arrays(caught_by=test_dtype)
 @mistake(of="MultiHeadAttention", caught_by=test_dtype)
 class DoubleLowered(_Layer):
     """float64 is computed in float32, and the digits are gone.
@@ -458,9 +513,8 @@ class DoubleLowered(_Layer):
     Raise half precision only; leave float32 and float64 as they are.
     """
 
-    def attention(self, q, k, v, keep):
-        answer = super().attention(q.float(), k.float(), v.float(), keep)
-        return tuple(x.to(q.dtype) for x in answer)
+    def widen(self, x):
+        return x.float()
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
@@ -529,6 +583,7 @@ class ContextAppended(_Layer):
         return x if context is None else torch.cat((context, x), 1)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskIgnored(_Layer):
     """The mask is ignored.
@@ -540,6 +595,7 @@ class MaskIgnored(_Layer):
         return super().weigh(scores, None)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskInverted(_Layer):
     """The mask is read the wrong way round: the keys to look at are hidden, the others are not.
@@ -551,6 +607,7 @@ class MaskInverted(_Layer):
         return super().weigh(scores, None if keep is None else ~keep)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskAfterSoftmax(_Layer):
     """The hidden weights are erased after the softmax, so that the rest sum to less than one.
@@ -563,6 +620,7 @@ class MaskAfterSoftmax(_Layer):
         return weights if keep is None else torch.where(keep, weights, 0.0)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskedWithZero(_Layer):
     """Hidden scores are set to 0, and exp(0) is 1: hidden keys still get weight.
@@ -601,6 +659,7 @@ class MaskTiled(_Layer):
         return super().weigh(scores, keep)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskTakenForBatch(_Layer):
     """A mask of three dimensions is taken for (B, Lq, Lk), but it broadcasts as (H, Lq, Lk).
@@ -614,6 +673,7 @@ class MaskTakenForBatch(_Layer):
         return super().weigh(scores, keep)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
 class MaskSubtracted(_Layer):
     """1e9 is subtracted from hidden scores, which a score of 1e30 does not even notice.
@@ -640,6 +700,7 @@ class MaximumOfHiddenScores(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsUniform(_Layer):
     """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
@@ -652,6 +713,7 @@ class EmptyRowsUniform(_Layer):
         return super().weigh(filled, None)
 
 
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsNaN(_Layer):
     """A row that may see nothing becomes NaN: softmax of nothing but -inf is 0 / 0.
@@ -690,16 +752,16 @@ class EmptyRowsLoseTheirBias(_Layer):
         return torch.where(weights.sum((1, -1))[..., None] == 0, 0.0, output), weights
 
 
+@also_of_arrays(caught_by=test_half_precision)
 @mistake(of="MultiHeadAttention", caught_by=test_half_precision)
-class HalfNotRaised(PlainMultiHeadAttention):
+class HalfNotRaised(_Layer):
     """Half precision stays half all the way, and float16 has no room for the scores.
 
     Convert q, k and v to float32 before the first product, and the two results back.
     """
 
-    def __init__(self, d_model, num_heads, bias=False):
-        _check_width(d_model, num_heads)
-        super().__init__(d_model, num_heads, bias)
+    def widen(self, x):
+        return x
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_half_precision)
@@ -793,15 +855,16 @@ class LayersShared(_Layer):
         self.w_q, self.w_k, self.w_v, self.w_o = shared
 
 
+@also_of_arrays(caught_by=test_manners)
 @mistake(of="MultiHeadAttention", caught_by=test_manners)
-class UnevenHeadsAccepted(PlainMultiHeadAttention):
-    """A width that the heads do not divide is accepted when the layer is made.
+class UnevenHeadsAccepted(_Layer):
+    """A width that the heads do not divide is accepted, or refused by an error of the library only.
 
-    Raise a ValueError with both numbers in __init__ if d_model % num_heads is not 0.
+    Raise a ValueError with both numbers if E % num_heads is not 0: of a layer, in __init__.
     """
 
-    attention = _Layer.attention
-    weigh = _Layer.weigh
+    def check_width(self, d_model, num_heads):
+        pass
 
     def split(self, x):
         return super().split(x[..., : x.shape[-1] // self.num_heads * self.num_heads])
@@ -817,12 +880,12 @@ class ErrorWithoutNumbers(_Layer):
     Put both numbers in its message.
     """
 
-    def __init__(self, d_model, num_heads, bias=False):
+    def check_width(self, d_model, num_heads):
         if d_model % num_heads:
             raise ValueError("d_model must be divisible by num_heads")
-        super().__init__(d_model, num_heads, bias)
 
 
+@also_of_arrays(caught_by=test_numpy_values, null=True)
 @mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
 class Zeros(_Layer):
     """Zeros.
@@ -834,6 +897,7 @@ class Zeros(_Layer):
         return tuple(torch.zeros_like(x) for x in super().attend(query, key, value, keep))
 
 
+@also_of_arrays(caught_by=test_numpy_values, null=True)
 @mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
 class Mean(_Layer):
     """Every key gets the same weight, so the output is a mean of the values.
@@ -845,6 +909,7 @@ class Mean(_Layer):
         return super().weigh(scores * 0, keep)
 
 
+@also_of_arrays(caught_by=test_numpy_values, null=True)
 @mistake(of="MultiHeadAttention", caught_by=test_values, null=True)
 class ArgMax(_Layer):
     """All the weight goes to the key with the largest score.
@@ -879,228 +944,43 @@ class InputReturned(_Layer):
         return query, super().attend(query, key, value, keep)[1]
 
 
-def _numpy(layer, args, keep):
-    """`multi_head_attention_numpy` with the steps of a layer."""
-    return plain_multi_head_attention_numpy(*args, keep, layer)
-
-
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def scale_missing_numpy(*args, keep=None):
-    """The scores are not divided by sqrt(D), so the softmax is too sharp.
-
-    Divide q @ k^T by sqrt(D), the root of the width of a head, before the softmax.
-    """
-    return _numpy(ScaleMissing, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def scale_of_the_model_numpy(*args, keep=None):
-    """The scores are divided by sqrt(E), the width before it was cut into heads.
-
-    A score is a sum of D products, so divide by sqrt(D), where D = E / num_heads.
-    """
-    return _numpy(ScaleOfTheModel, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def scale_without_root_numpy(*args, keep=None):
-    """The scores are divided by D instead of sqrt(D).
-
-    Take the square root of the width of a head.
-    """
-    return _numpy(ScaleWithoutRoot, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def scale_inverted_numpy(*args, keep=None):
-    """The scores are multiplied by sqrt(D) instead of divided by it.
-
-    Divide: scores = q @ k^T / sqrt(D).
-    """
-    return _numpy(ScaleInverted, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def softmax_over_queries_numpy(*args, keep=None):
-    """The softmax runs over the queries, so the columns of the weights sum to one.
-
-    Each query shares out its weight among the keys: softmax over the last dimension.
-    """
-    return _numpy(SoftmaxOverQueries, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def scale_almost_right_numpy(*args, keep=None):
-    """The scale of the scores is about 1 % off.
-
-    It is exactly 1 / sqrt(D).
-    """
-    return _numpy(ScaleAlmostRight, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def matrices_transposed(query, key, value, *matrices_and_heads, keep=None):
+def matrices_transposed(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """The matrices are used transposed, x @ w.T, as nn.Linear keeps them.
 
     Here they are plain: a projection is x @ w.
     """
-    *matrices, heads = matrices_and_heads
-    return _numpy(_Layer, (query, key, value, *(w.T for w in matrices), heads), keep)
+    return attention_of_arrays(query, key, value, w_q.T, w_k.T, w_v.T, w_o.T, num_heads, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def split_without_swap_numpy(*args, keep=None):
-    """The heads are cut by a reshape straight to (B, H, L, D), which shuffles tokens among them.
-
-    Reshape to (B, L, H, D), then swap the length and the heads.
-    """
-    return _numpy(SplitWithoutSwap, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def merge_without_swap_numpy(*args, keep=None):
-    """The heads are joined by a reshape straight to (B, L, E), without swapping them back.
-
-    Swap the heads and the length, then join the last two axes.
-    """
-    return _numpy(MergeWithoutSwap, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def value_ignored(query, key, value, *rest, keep=None):
+def value_ignored(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """The values are made from `key`, and `value` is never read.
 
     Keys are key @ w_k, values are value @ w_v.
     """
-    return _numpy(_Layer, (query, key, key, *rest), keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def output_projection_forgotten_numpy(*args, keep=None):
-    """The merged heads are returned without the last projection, w_o.
-
-    Return merged @ w_o: it is where the heads meet.
-    """
-    return _numpy(OutputProjectionForgotten, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
-def epsilon_in_the_denominator(*args, keep=None):
-    """A small number is added to the denominator, so that the weights sum to less than one.
-
-    Leave it out, and divide by 1 where a row sees nothing: np.where(total == 0, 1, total).
-    """
-
-    class Layer(_Layer):
-        def weigh(self, scores, keep):
-            if keep is not None:
-                scores = scores.masked_fill(~keep, -torch.inf)
-            lowest = torch.finfo(scores.dtype).min
-            powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=lowest))
-            return powers / (powers.sum(-1, keepdim=True) + 1e-6)
-
-    return _numpy(Layer, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
-def mask_inverted_numpy(*args, keep=None):
-    """The mask is read the wrong way round: the keys to look at are hidden, the others are not.
-
-    True = may attend: np.where(keep, scores, -np.inf).
-    """
-    return _numpy(MaskInverted, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
-def mask_ignored_numpy(*args, keep=None):
-    """The mask is ignored.
-
-    Put -inf in the place of the scores where keep is False, before the softmax.
-    """
-    return _numpy(MaskIgnored, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
-def mask_subtracted_numpy(*args, keep=None):
-    """1e9 is subtracted from hidden scores, which a score of 1e30 does not even notice.
-
-    Replace them: np.where(keep, scores, -np.inf).
-    """
-    return _numpy(MaskSubtracted, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def empty_rows_nan_numpy(*args, keep=None):
-    """A row that may see nothing becomes NaN: its maximum is -inf and its sum is 0.
-
-    Subtract 0 where the maximum is -inf, and divide by 1 where the sum is 0.
-    """
-    return _numpy(EmptyRowsNaN, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def empty_rows_uniform_numpy(*args, keep=None):
-    """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
-
-    Fill in -np.inf, and give such a row weights 0 by itself.
-    """
-    return _numpy(EmptyRowsUniform, args, keep)
+    return attention_of_arrays(query, key, key, w_q, w_k, w_v, w_o, num_heads, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
-def half_not_raised_numpy(*args, keep=None):
-    """float16 stays float16 all the way, and has no room for the scores.
-
-    Convert what comes in to float32, and the two results back to float16.
-    """
-    return _numpy(HalfNotRaised, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def no_maximum_subtracted(*args, keep=None):
-    """The maximum of the row is not subtracted before exp, so large scores overflow.
-
-    Subtract it: it changes nothing on paper.
-    """
-
-    class Layer(_Layer):
-        def weigh(self, scores, keep):
-            powers = torch.exp(scores)
-            powers = powers if keep is None else torch.where(keep, powers, 0.0)
-            total = powers.sum(-1, keepdim=True)
-            return powers / torch.where(total == 0, 1.0, total)
-
-    return _numpy(Layer, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
-def promoted_to_float32(*args, keep=None):
+def promoted_to_float32(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """float16 goes in and float32 comes out.
 
     Convert output and weights to the dtype of `query` at the end.
     """
-    answer = _numpy(_Layer, args, keep)
+    answer = attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
     return tuple(x.astype(np.promote_types(x.dtype, np.float32)) for x in answer)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_manners)
-def input_overwritten_numpy(query, *rest, keep=None):
+def input_overwritten_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """`query` is overwritten: an operator such as `*=` or `-=` changes the caller's array.
 
     Write x = x * scale, which makes a new array, instead of x *= scale.
     """
-    answer = _numpy(_Layer, (query, *rest), keep)
+    answer = attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
     query *= 1 / math.sqrt(3)
     return answer
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
-def uneven_heads_accepted_numpy(*args, keep=None):
-    """A width that the heads do not divide is not noticed, or only by an error of NumPy's own.
-
-    Raise a ValueError with both numbers, as split_heads does.
-    """
-    return _numpy(UnevenHeadsAccepted, args, keep)
 
 
 # Two options at once.
@@ -1133,6 +1013,7 @@ class ContextIgnoredUnderAMask(_Layer):
         return super().forward(x, context, keep)
 
 
+@also_of_arrays(caught_by=test_half_precision)
 @mistake(of="MultiHeadAttention", caught_by=test_half_precision)
 class HalfNotRaisedUnderAMask(_Layer):
     """With a mask, half precision stays half, and float16 has no room for the scores.
@@ -1145,11 +1026,12 @@ class HalfNotRaisedUnderAMask(_Layer):
         return how.attention(self, q, k, v, keep)
 
 
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class NoMaximumUnderAMask(_Layer):
     """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
 
-    Use torch.softmax there too, or subtract the maximum of each row before exp.
+    Subtract the maximum of each row there too, after the mask and before exp.
     """
 
     def weigh(self, scores, keep):
@@ -1160,6 +1042,7 @@ class NoMaximumUnderAMask(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
+@also_of_arrays(caught_by=test_dtype)
 @mistake(of="MultiHeadAttention", caught_by=test_dtype)
 class NoMaximumInDouble(_Layer):
     """In float64 the exponentials are taken of the bare scores, and large ones overflow.
@@ -1167,14 +1050,12 @@ class NoMaximumInDouble(_Layer):
     Subtract the maximum of each row in every dtype: float64 has an end as well.
     """
 
-    def attention(self, q, k, v, keep):
-        if q.dtype != torch.float64:
-            return super().attention(q, k, v, keep)
-        scores = q @ k.mT * self.scale(q)
+    def weigh(self, scores, keep):
+        if scores.dtype != torch.float64:
+            return super().weigh(scores, keep)
         powers = scores.exp() if keep is None else scores.masked_fill(~keep, -torch.inf).exp()
         total = powers.sum(-1, keepdim=True)
-        weights = powers / torch.where(total == 0, 1.0, total)
-        return weights @ v, weights
+        return powers / torch.where(total == 0, 1.0, total)
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_half_precision)
@@ -1291,80 +1172,30 @@ def half_precision_widened_in_merge(x):
     return plain_merge_heads(x.to(torch.promote_types(x.dtype, torch.float32)))
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
-def half_not_raised_under_a_mask_numpy(*args, keep=None):
-    """With a mask, float16 stays float16 all the way, and has no room for the scores.
-
-    Convert what comes in to float32, whether or not there is a mask.
-    """
-    return _numpy(HalfNotRaisedUnderAMask, args, keep)
-
-
 @mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def no_maximum_under_a_mask_numpy(*args, keep=None):
-    """With a mask, the maximum of the row is not subtracted before exp, so large scores overflow.
-
-    Subtract it there too, after the mask.
-    """
-    return _numpy(NoMaximumUnderAMask, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
-def no_maximum_in_double_numpy(*args, keep=None):
-    """In float64 the maximum of the row is not subtracted before exp, so large scores overflow.
-
-    Subtract it in every dtype: float64 has an end as well.
-    """
-    return _numpy(NoMaximumInDouble, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def empty_rows_nan_in_half_precision_numpy(*args, keep=None):
+def empty_rows_nan_in_half_precision_numpy(
+    query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None
+):
     """In half precision a row that may see nothing becomes NaN.
 
     Treat such rows alike in every dtype: divide by 1 where the sum is 0.
     """
-    half = args[0].dtype == np.float16
-    return _numpy(EmptyRowsNaN if half else _Layer, args, keep)
+    layer = EmptyRowsNaN if query.dtype == np.float16 else _Layer
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep, layer)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_manners)
-def input_overwritten_in_single_precision_numpy(query, *rest, keep=None):
+def input_overwritten_in_single_precision_numpy(
+    query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None
+):
     """`query` is overwritten, in float32 and without a mask only.
 
     Write x = x * scale, which makes a new array, instead of x *= scale.
     """
-    answer = _numpy(_Layer, (query, *rest), keep)
+    answer = attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
     if keep is None and query.dtype == np.float32:
         query *= 1 / math.sqrt(3)
     return answer
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
-def zeros_numpy(*args, keep=None):
-    """Zeros.
-
-    Nothing is computed yet.
-    """
-    return _numpy(Zeros, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
-def mean_numpy(*args, keep=None):
-    """Every key gets the same weight, so the output is a mean of the values.
-
-    The weights depend on the scores, through the softmax.
-    """
-    return _numpy(Mean, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values, null=True)
-def argmax_numpy(*args, keep=None):
-    """All the weight goes to the key with the largest score.
-
-    That is argmax. Softmax leaves something for the others.
-    """
-    return _numpy(ArgMax, args, keep)
 
 
 # Kinds of input in which wrong answers hide.
@@ -1427,82 +1258,68 @@ def one_head_squeezed(x):
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def causal_where_square_numpy(*args, keep=None):
+def causal_where_square_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """Without a mask, later keys are hidden where there are as many queries as keys.
 
     `keep` alone says what is hidden. Without it every key is seen.
     """
-    queries, keys = args[0].shape[1], args[1].shape[1]
+    queries, keys = query.shape[1], key.shape[1]
     if keep is None and queries == keys:
         keep = np.tri(queries, dtype=bool)
-    return _numpy(_Layer, args, keep)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_values)
-def first_1024_keys_only_numpy(query, key, value, *rest, keep=None):
+def first_1024_keys_only_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """A buffer has room for 1024 keys, and the others are not read.
 
     Take the length from key.shape[1].
     """
-    answer = _numpy(_Layer, (query, key, value, *rest), keep)
+    answer = attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
     if key.shape[1] <= 1024:
         return answer
     hidden = np.arange(key.shape[1]) < 1024
-    return _numpy(_Layer, (query, key, value, *rest), hidden)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, hidden)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
-def mask_turned_where_square_numpy(*args, keep=None):
+def mask_turned_where_square_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """The mask is transposed where it is square, as if its rows were keys.
 
     Rows of `keep` are queries, and its last axis is keys: use it as it is.
     """
     if keep is not None and keep.ndim > 1 and keep.shape[-1] == keep.shape[-2]:
         keep = np.swapaxes(keep, -1, -2)
-    return _numpy(_Layer, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def maximum_begins_with_zero_numpy(*args, keep=None):
-    """The maximum of a row begins with 0, so that the powers of very low scores all become 0.
-
-    Begin with -inf, or take the maximum of the row itself.
-    """
-    return _numpy(MaximumBeginsWithZero, args, keep)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_extremes)
-def one_maximum_for_all_numpy(*args, keep=None):
-    """One maximum of all scores is subtracted from every row, and rows far below it vanish.
-
-    Each row has its own: scores.max(-1, keepdims=True).
-    """
-    return _numpy(OneMaximumForAll, args, keep)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_manners)
-def same_array_taken_for_causal(query, key, *rest, keep=None):
+def same_array_taken_for_causal(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """Later keys are hidden where query and key are one array, as if a model read its own text.
 
     Whatever arrays are given, `keep` alone says what is hidden.
     """
     if keep is None and query is key:
         keep = np.tri(query.shape[1], key.shape[1], dtype=bool)
-    return _numpy(_Layer, (query, key, *rest), keep)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
 
 
 ANSWERS = {}
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_manners)
-def answer_remembered_numpy(*args, keep=None):
+def answer_remembered_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """The answer is kept, and given again to the same arrays although their numbers have changed.
 
     Compute it anew in every call.
     """
-    found = tuple(map(id, (*args, keep)))
+    given = query, key, value, w_q, w_k, w_v, w_o, keep
+    found = tuple(map(id, given))
     if found not in ANSWERS:
-        ANSWERS[found] = args, keep, _numpy(_Layer, args, keep)  # so that no id is used again
+        ANSWERS[found] = (
+            given,
+            attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep),
+        )  # so that no id is used again
     return tuple(x.copy() for x in ANSWERS[found][-1])
 
 
@@ -1510,17 +1327,17 @@ REFUSED = []
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_manners)
-def locked_after_an_error_numpy(*args, keep=None):
+def locked_after_an_error_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """A call that raised leaves something behind, and the next one refuses to run.
 
     Check the sizes before anything is changed.
     """
-    if args[0].shape[-1] % args[7]:
-        REFUSED.append(args[7])
+    if query.shape[-1] % num_heads:
+        REFUSED.append(num_heads)
     elif REFUSED:
         REFUSED.clear()
         raise RuntimeError("still busy")
-    return _numpy(_Layer, args, keep)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
@@ -1665,6 +1482,7 @@ class SameTensorDetached(_Layer):
         return super().forward(x, x.detach() if context is x else context, keep)
 
 
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class MaximumBeginsWithZero(_Layer):
     """The maximum of a row begins with 0, so that the powers of very low scores all become 0.
@@ -1680,6 +1498,7 @@ class MaximumBeginsWithZero(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class OneMaximumForAll(_Layer):
     """One maximum of all scores is subtracted from every row, and rows far below it vanish.
@@ -1695,11 +1514,12 @@ class OneMaximumForAll(_Layer):
         return powers / torch.where(total == 0, 1.0, total)
 
 
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class NoMaximumSubtracted(_Layer):
     """The exponentials are taken of the bare scores, and large ones overflow.
 
-    Use torch.softmax, or subtract the maximum of each row before exp.
+    Subtract the maximum of each row before exp: it changes nothing on paper.
     """
 
     def weigh(self, scores, keep):
@@ -1831,6 +1651,104 @@ class MaskMadeOnTheCPU(_Layer):
         return super().weigh(scores, keep)
 
 
+# What beginners do.
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def tokens_after_the_width(x, num_heads):
+    """The last two axes are exchanged: the shape is (B, H, D, L).
+
+    Exchange axes 1 and 2 of (B, L, H, D), and no others.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x, num_heads).mT
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def heads_before_the_batch(x, num_heads):
+    """The heads stand before the batch: the shape is (H, B, L, D).
+
+    Give them axis 1, behind the batch: torch.stack(heads, dim=1).
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x, num_heads).transpose(0, 1)
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def split_detached(x, num_heads):
+    """The gradient is cut on the way.
+
+    Use PyTorch operators only, without detach, .data or NumPy.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x.detach(), num_heads)
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def width_not_in_the_error(x, num_heads):
+    """The ValueError about an uneven width does not say how wide a token is.
+
+    Put both numbers in its message: the width and the number of heads.
+    """
+    if x.shape[-1] % num_heads:
+        raise ValueError(f"the width is no multiple of {num_heads}")
+    return plain_split_heads(x, num_heads)
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def heads_averaged(x):
+    """The heads are averaged instead of laid side by side: the shape is (B, L, D).
+
+    Swap the heads and the length, and then join the last two axes.
+    """
+    return plain_merge_heads(x.mean(1, keepdim=True))
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def heads_joined_along_the_length(x):
+    """The heads follow one another along the length: the shape is (B, H * L, D).
+
+    Lay them side by side: torch.cat(heads, dim=-1), or swap and join the last two axes.
+    """
+    return plain_merge_heads(x.flatten(1, 2)[:, None])
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def last_head_left_out(x):
+    """The last head is left out.
+
+    Join all H heads: range(H) ends before H by itself.
+    """
+    return plain_merge_heads(x[:, :-1])
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class OneProjectionForAll(_Layer):
+    """The four projections are one and the same layer, with one matrix.
+
+    Make four layers: every nn.Linear(...) is a new one, and `a = b = nn.Linear(...)` is one.
+    """
+
+    def __init__(self, d_model, num_heads, bias=False):
+        super().__init__(d_model, num_heads, bias)
+        self.w_q = self.w_k = self.w_v = self.w_o
+
+
+@also_of_arrays(caught_by=test_dtype)
+class EpsilonInTheDenominator(_Layer):
+    """A small number is added to the denominator, so that the weights sum to less than one.
+
+    Leave it out, and divide by 1 where a row sees nothing and the sum is 0.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is not None:
+            scores = scores.masked_fill(~keep, -torch.inf)
+        lowest = torch.finfo(scores.dtype).min
+        powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=lowest))
+        return powers / (powers.sum(-1, keepdim=True) + 1e-6)
+
+
 # Habits of public code, each of which breaks one demand.
 
 
@@ -1860,24 +1778,16 @@ class ScaleRoundedToFloat32(_Layer):
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
-def scale_widens_numpy(*args, keep=None):
+def scale_widens_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """float32 comes back as float64, for np.sqrt(D) is a number of NumPy's, and widens.
 
     Divide by math.sqrt(D), a number of Python, or convert both results at the end.
     """
-    answer = _numpy(_Layer, args, keep)
+    answer = attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
     return tuple(x.astype(np.float64) if x.dtype == np.float32 else x for x in answer)
 
 
-@mistake(of="multi_head_attention_numpy", caught_by=test_dtype)
-def computed_in_float32_numpy(*args, keep=None):
-    """Everything is computed in float32, and the digits of float64 are gone.
-
-    Raise float16 only; leave float32 and float64 as they are.
-    """
-    return _numpy(DoubleLowered, args, keep)
-
-
+@also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class LowestNumberFilled(_Layer):
     """Hidden scores become torch.finfo(dtype).min: a row that may see nothing gets the mean.
@@ -1891,25 +1801,17 @@ class LowestNumberFilled(_Layer):
         return super().weigh(filled, None)
 
 
+@also_of_arrays(caught_by=test_empty)
 @mistake(of="MultiHeadAttention", caught_by=test_empty)
 class LengthLeftToMinusOne(_Layer):
-    """The length is left to -1 in view, which could be anything for an empty batch.
+    """The length is left to -1 in a reshape, which could be anything for an empty batch.
 
-    Spell it out, view(batch, length, heads, dim), or unflatten the last axis.
+    Spell it out: reshape(batch, length, heads, dim).
     """
 
     def split(self, x):
         dim = x.shape[-1] // self.num_heads
         return x.reshape(len(x), -1, self.num_heads, dim).transpose(1, 2)
-
-
-@mistake(of="multi_head_attention_numpy", caught_by=test_empty)
-def length_left_to_minus_one_numpy(*args, keep=None):
-    """The length is left to -1 in reshape, which could be anything for an empty batch.
-
-    Spell it out: reshape(batch, length, heads, dim).
-    """
-    return _numpy(LengthLeftToMinusOne, args, keep)
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_half_precision)
@@ -1928,14 +1830,14 @@ class Bfloat16NotRaised(_Layer):
 
 
 @mistake(of="multi_head_attention_numpy", caught_by=test_numpy_mask)
-def mask_taken_for_padding_numpy(*args, keep=None):
+def mask_taken_for_padding_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
     """A mask (Lq, Lk) is taken for the padding of each sequence where there are Lq sequences.
 
     `keep` broadcasts to (B, H, Lq, Lk): the last two dimensions are queries and keys.
     """
-    if keep is not None and keep.shape == (len(args[0]), args[1].shape[1]):
+    if keep is not None and keep.shape == (len(query), key.shape[1]):
         keep = keep[:, None, None, :]
-    return _numpy(_Layer, args, keep)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_mask)
