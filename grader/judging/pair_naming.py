@@ -74,6 +74,8 @@ def _share_pair(
     alone = naming.keep_same_fault(failure.fault, list(mine), judge, known, failure.case)
     if len(alone) == 1:
         return Named(tuple(alone))
+    if len(pair) == 1:  # the other of the two, which cannot be told, shows here
+        return Named()
     if naming.is_of_precision(failure):
         bound = [known.pair(*order) for order in permutations(pair, 2)]
         made = [both for both in bound if both is not None]
@@ -149,6 +151,8 @@ def _find_pairs(
     for one, other in pairs:
         if left.asked <= 0 or left.run <= 0:
             break
+        if {one.id, other.id} in found.values():  # in the other order
+            continue
         pair = known.pair(one, other)
         if pair is None or failure.calls.isdisjoint(known.names(pair)):
             continue
