@@ -222,7 +222,7 @@ class ExerciseReport:
     track: str
     path: str
     sha256: str
-    state: str  # graded, not_started, missing, unreadable, refused, fault, received
+    state: str  # graded, not_started, missing, unreadable, refused, fault, received; grading
     sentence: str  # what the state means for the student; when graded only that it came late
     score: Score | None
     checks: tuple[CheckResult, ...]

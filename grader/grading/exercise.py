@@ -45,7 +45,7 @@ class Run:
     speed: bool = True  # measure the speed of what is right
     later: bool = False  # not at once: `timed` does it
     progress: Callable[[str, float], None] = lambda doing, share: None
-    verdicts: Callable[[Sequence[CheckResult]], None] = lambda checks: None  # before the diagnosis
+    verdicts: Callable[[Sequence[CheckResult]], None] = lambda checks: None  # known so far
 
     @property
     def on_cuda(self) -> bool:
@@ -223,8 +223,7 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
             student = Student(exercise, worker.client(), problems, answer)
             tape = recorded_cases.load_judging_tape(exercise.slug)
             judge = Judge(student, run.draw_seed(answer), run.device, tape)
-            verdicts = suite_runner.run_suite_checks(exercise, judge)
-            run.verdicts(verdicts)
+            verdicts = suite_runner.run_suite_checks(exercise, judge, decided=run.verdicts)
             checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)
             found = tuple(
                 replace(c, line=_find_graded_failure_line(c, answer, admitted.given))

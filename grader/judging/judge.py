@@ -8,7 +8,7 @@ import inspect
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -119,10 +119,16 @@ class Judge:
             for case in tally.cases[:most]
         ]
 
-    def run(self, cases: Sequence[CheckCase]) -> None:
-        """Run cases in their order; raise nothing, whatever an answer or a suite does."""
+    def run(
+        self, cases: Sequence[CheckCase],
+        decided: Callable[[Sequence[CheckResult]], None] = lambda results: None,
+    ) -> None:  # fmt: skip
+        """Run cases in their order; raise nothing, whatever an answer or a suite does.
+
+        decided  is called with the results so far when a check failed or had its last case
+        """
         self._register_cases(cases)
-        for case in cases:
+        for case, following in zip(cases, [*cases[1:], None], strict=True):
             if self._reason_to_skip(case):
                 continue
             started, error = time.perf_counter(), None
@@ -133,6 +139,8 @@ class Judge:
             tally = self._tallies[case.check.id]
             tally.seconds += time.perf_counter() - started
             self._record_outcome(tally, case, error)
+            if error is not None or following is None or following.check is not case.check:
+                decided(self._results_until(case.check))
 
     def ask(self, student: Student, case: CheckCase, *again: str) -> StudentFault | None:
         """Run a case on any student and record nothing; return the fault, or None."""
@@ -164,6 +172,14 @@ class Judge:
         for tally in self._tallies.values():
             verdicts[tally.check.id] = self._check_result(tally, verdicts)
         return tuple(verdicts.values())
+
+    def _results_until(self, check: Check) -> tuple[CheckResult, ...]:
+        """Return the results of the checks up to this one, and of those that are blocked."""
+        until = list(self._tallies).index(check.id) + 1
+        return tuple(
+            result for number, result in enumerate(self.results())
+            if number < until or result.verdict is Verdict.BLOCKED
+        )  # fmt: skip
 
     def _register_cases(self, cases: Sequence[CheckCase]) -> None:
         for case in cases:

@@ -1,7 +1,7 @@
 """Collects a suite's checks with pytest, runs them in this process, returns the verdicts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,13 +31,18 @@ class BrokenSuite(GraderFault, toml_file.BadFile):
 
 
 def run_suite_checks(
-    exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset()
-) -> tuple[CheckResult, ...]:
-    """Run a suite's checks, or `only` these and the checks they need; return the verdicts."""
+    exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset(),
+    decided: Callable[[Sequence[CheckResult]], None] = lambda results: None,
+) -> tuple[CheckResult, ...]:  # fmt: skip
+    """Run a suite's checks, or `only` these and the checks they need; return the verdicts.
+
+    decided  is called with the verdicts known so far, whenever there is one more, and at the end
+    """
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
-    judge.run(select_suite_cases(exercise, only))
+    judge.run(select_suite_cases(exercise, only), decided)
     if judge.errors:
         raise GraderFault(_describe_broken_suite(exercise, judge.errors))
+    decided(judge.results())
     return judge.results()
 
 

@@ -4,7 +4,7 @@ from nicegui import ui
 
 from grader.core.records import ExerciseReport, Verdict
 from grader.learn.learn_state import LearnState
-from grader.practice.hints import is_practice_passed
+from grader.practice.hints import is_practice_open, is_practice_passed
 
 _SIGNS = {"good": ("✓", "passed"), "bad": ("✗", "failed"), "quiet": ("·", "not started yet")}
 
@@ -67,6 +67,6 @@ class ExerciseList:
 
 
 def _choose_tone(report: ExerciseReport | None) -> str:
-    if report is None or report.state in ("not_started", "missing"):
+    if report is None or is_practice_open(report):
         return "quiet"
     return "good" if is_practice_passed(report) else "bad"

@@ -1,6 +1,7 @@
 """Lays out the page: exercises, lesson, editor, verdict; one address for each exercise."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from fastapi.responses import RedirectResponse, Response
@@ -32,7 +33,8 @@ def build_learn_pages(state: LearnState, start: str) -> None:
     async def learn(slug: str) -> Response | None:
         if slug not in state.exercises:
             return RedirectResponse(f"/learn/{start}")
-        await LearnTab(state, slug).run()
+        with suppress(TimeoutError):  # the browser went away before it had the page
+            await LearnTab(state, slug).run()
         return None
 
 
@@ -41,6 +43,7 @@ class LearnTab:
 
     def __init__(self, state: LearnState, slug: str) -> None:
         self._state, self._words, self._slug = state, state.words, slug
+        self._buttons: dict[str, ui.button] = {}
         self._title = state.words.title(state.exercises[slug])
         if state.report(slug) is None:
             state.request(slug)
@@ -59,11 +62,12 @@ class LearnTab:
                 with ui.element("div").classes("code"):
                     self._editor = EditorPane(state, slug)
                     self._verdict = VerdictPane(state, slug)
+        self._client = ui.context.client
         ui.timer(TICK_SECONDS, self._tick)
 
     async def run(self) -> None:
         """Go on once the browser is connected."""
-        await ui.context.client.connected(timeout=30.0)
+        await self._client.connected(timeout=30.0)
         lost = self._words("The server has ended or sleeps. What you write is kept in this browser "
                            "until `make learn` runs again.")  # fmt: skip
         tag = LANGUAGE_TAGS[self._words.language]
@@ -72,8 +76,11 @@ class LearnTab:
         )
         self._editor.shade(bool(dark))
         await self._editor.connect()
+        self._state.shown.set()
 
     def _tick(self) -> None:
+        if not self._client.has_socket_connection:
+            return  # the tab is closed or gone elsewhere
         self._editor.tick()
         self._verdict.tick()
         self._list.tick()
@@ -85,6 +92,7 @@ class LearnTab:
             ui.link(self._words("To the editor"), "#editor").classes("skip")
             self._menu = ui.button("☰", on_click=self._toggle_list).props("flat dense")
             self._menu.classes("menu").props["aria-label"] = self._words("Exercises")
+            self._menu.props["aria-expanded"] = "false"
             ui.label(self._words("Attention by Hand")).classes("brand")
             ui.element("span").classes("grow")
             switch = ui.button(name, on_click=lambda: self._speak(other))
@@ -102,6 +110,8 @@ class LearnTab:
                     continue
                 button = ui.button(self._words(english), on_click=lambda v=view: self._show(v))
                 button.props("flat dense no-caps").classes(f"to-{view}")
+                self._buttons[view] = button
+        self._press("lesson")
 
     def _draw_lesson(self) -> None:
         with ui.element("article").classes("lesson").props('tabindex="0"'):
@@ -111,9 +121,17 @@ class LearnTab:
         if view == "play" and self._play is not None:
             self._play.show()
         self._workspace.classes(replace=f"workspace show-{view}")
+        self._press(view)
+
+    def _press(self, shown: str) -> None:
+        """Tell which view is shown to those who do not see it."""
+        for view, button in self._buttons.items():
+            button.props["aria-pressed"] = "true" if view == shown else "false"
 
     def _toggle_list(self) -> None:
         self._list.element.classes(toggle="open")
+        opened = "open" in self._list.element.classes
+        self._menu.props["aria-expanded"] = "true" if opened else "false"
 
     def _speak(self, language: str) -> None:
         self._editor.flush()

@@ -19,8 +19,9 @@ LOOPBACK = "127.0.0.1"
 # The first is tried first: a browser keeps what was not saved under the port of the page.
 PREFERRED_PORTS = range(8730, 8740)
 START_SECONDS = 30.0
-# How long a tab that lost its connection (a laptop that sleeps) finds its page as it was.
-RECONNECT_SECONDS = 3600.0
+# How long a tab that lost its connection finds its page as it was; later it is loaded anew. The
+# clock stands still while the machine sleeps.
+RECONNECT_SECONDS = 60.0
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 19 19" fill="#2a4bb8">'
     + "".join(

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from grader.core.records import Exercise, ExerciseReport
@@ -34,6 +35,7 @@ class LearnState:
     shows: str = "open"
     dark: bool | None = None  # None: as the browser prefers
     view: WatchView = field(default_factory=lambda: WatchView(reports={}, slugs=()))
+    shown: Event = field(default_factory=Event)  # set once a browser shows the page
     closing: ExitStack = field(default_factory=ExitStack)  # what ends with the page
     _requests: deque[str] = field(default_factory=deque)
 

@@ -12,6 +12,8 @@ from grader.learn.learn_state import new_learn_state
 from grader.practice.watch.watch_session import WatchSession
 from grader.worker.walls import Wall
 
+FIRST_PAGE_SECONDS = 3.0  # the page has the processor to itself for so long
+
 
 def serve_learn_page(
     exercises: Sequence[Exercise], place: Path, *, words: Words, start: Exercise, wall: Wall,
@@ -26,6 +28,8 @@ def serve_learn_page(
         print(words("Keep the address to yourself. Ctrl-C ends the page."), flush=True)
         if browse:
             webbrowser.open(server.single_use_address())
+        # Grading imports torch, which would make the first page wait.
+        state.shown.wait(FIRST_PAGE_SECONDS)
         state.request_all()
         session.run(start)
     print(words("Your answers are in {place}. `make learn` goes on from here.", place=place))

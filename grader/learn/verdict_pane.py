@@ -5,7 +5,7 @@ from nicegui import ui
 from grader.core.records import ExerciseReport, Verdict
 from grader.learn.learn_state import LearnState
 from grader.practice import hints
-from grader.practice.hints import Hint, find_failure_to_hint, is_practice_passed
+from grader.practice.hints import Hint, find_failure_to_hint, is_practice_open, is_practice_passed
 from grader.reporting.html import render_html_verdicts
 
 
@@ -53,10 +53,12 @@ class VerdictPane:
     def _headline(self, report: ExerciseReport) -> str:
         if report.state == "not_started":
             return self._words("not started yet")
-        if report.state != "graded":
+        if report.state not in ("graded", "grading"):
             return self._words("not graded")
         passed = sum(c.verdict is Verdict.PASSED for c in report.checks)
         asked = sum(c.verdict is not Verdict.NOT_RUN for c in report.checks)
+        if report.state == "grading":
+            return self._words("{passed} checks passed so far", passed=passed)
         if not asked:
             return self._words("nothing was run")
         return self._words("{passed} of {asked} checks passed", passed=passed, asked=asked)
@@ -110,4 +112,4 @@ class VerdictPane:
 def _choose_tone(report: ExerciseReport) -> str:
     if is_practice_passed(report):
         return "good"
-    return "quiet" if report.state == "not_started" else "bad"
+    return "quiet" if is_practice_open(report) else "bad"

@@ -112,6 +112,13 @@ def is_practice_passed(report: ExerciseReport) -> bool:
     return report.state == "graded" and verdicts - {Verdict.NOT_RUN} == {Verdict.PASSED}
 
 
+def is_practice_open(report: ExerciseReport) -> bool:
+    """Return whether nothing is known to be wrong yet: not begun, or no check failed so far."""
+    if report.state == "grading":
+        return find_failure_to_hint(report) is None
+    return report.state in ("not_started", "missing")
+
+
 def find_failure_to_hint(report: ExerciseReport) -> CheckResult | None:
     return next((c for c in report.checks if c.verdict is Verdict.FAILED), None)
 

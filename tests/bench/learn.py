@@ -39,7 +39,7 @@ def main() -> None:
                 page.until(READY)
                 ready = time.perf_counter() - started
                 print(f"address printed after {printed:.2f} s, page ready after {ready:.2f} s")
-                time.sleep(30)  # until the list shows what is passed
+                time.sleep(20)  # until the list shows what is passed
                 for slug in SLUGS:
                     _print_waits(slug, _time_answers(page, served, slug))
 

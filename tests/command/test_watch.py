@@ -73,14 +73,13 @@ def test_a_passed_exercise_moves_on_to_the_next_and_a_save_leads_back(watched, a
 
 
 def test_a_save_is_graded_once(watched, answer):
-    begun = len(watched.raw)
     answer.write_text(raising("once"))
     watched.until("ValueError: once")
     watched.until("Graded at")
+    begun = len(watched.raw)
     for _ in range(20):  # a second in which nothing should come
         watched.read()
-    # It is drawn as the grading begins, and with the first verdicts.
-    assert watched.raw[begun:].count("Grading ex01_softmax ...") == 2
+    assert "Grading" not in watched.raw[begun:]
 
 
 def test_a_save_by_rename_is_seen(watched, answer):

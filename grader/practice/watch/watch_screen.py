@@ -13,7 +13,7 @@ from rich.text import Text
 from grader.core import catalog
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.practice.hints import find_failure_to_hint, is_practice_passed
+from grader.practice.hints import find_failure_to_hint, is_practice_open, is_practice_passed
 from grader.reporting import terminal_checks
 from grader.submission import answer_file
 
@@ -102,7 +102,7 @@ def _draw_watched_exercises(view: WatchView) -> Text:
 
 
 def _draw_watched_sign(report: ExerciseReport | None) -> Text:
-    if report is None or report.state in ("not_started", "missing"):
+    if report is None or is_practice_open(report):
         return Text("·", style="dim")
     return Text("✓", style="green") if is_practice_passed(report) else Text("✗", style="red")
 
@@ -122,7 +122,7 @@ def _draw_watched_exercise(e: ExerciseReport, words: Words) -> list[RenderableTy
         parts.append(Text(words.said(e.sentence)))
     if e.state == "fault":
         parts.append(Text(words("The grader itself failed. Please report it."), style="magenta"))
-    if e.state not in ("graded", "fault"):
+    if e.state not in ("graded", "grading", "fault"):
         return parts
     first = _find_check_to_watch(e)
     if first is not None:

@@ -185,12 +185,12 @@ class WatchSession:
         return None
 
     def _show_first_verdicts(self, slug: str, checks: Sequence[CheckResult]) -> None:
-        """Show the verdicts while the names of mistakes are still looked for."""
+        """Show the verdicts known so far: checks still run, or mistakes are still looked for."""
         if any(c.verdict is Verdict.GRADER_FAULT for c in checks):
             return  # the exercise is about to be graded again
         exercise = self._exercises[slug]
         report = ExerciseReport(
-            slug=slug, title=exercise.title, track=exercise.track, sha256="", state="graded",
+            slug=slug, title=exercise.title, track=exercise.track, sha256="", state="grading",
             path=clean_worker_text(str(self._files.paths[slug])), sentence="",
             score=sum_score_points(checks, None), checks=tuple(checks), speed=None,
         )  # fmt: skip
