@@ -58,7 +58,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch learn hint debug show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-learn bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
+.PHONY: help grade bench watch learn hint debug progress show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-learn bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ hint: $(CORE) ## the next hint (EX=ex03_sdpa; ARGS="--level 2" or --solution)
 
 debug: $(CORE) ## the first failing case in the debugger, your function on top (EX=ex03_sdpa SUBMISSION= DEVICE= SEED=)
 	@$(GRADER) debug $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(call quoted,$(SEED))) $(ARGS)
+
+progress: $(CORE) ## your attempts, hints and first passes, exercise by exercise (SUBMISSION= ARGS="--lang zh")
+	@$(GRADER) progress --submission $(call quoted,$(SUBMISSION)) $(ARGS)
 
 show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="the cat sat" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
 	@$(GRADER) show $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens $(call quoted,$(TOKENS))) $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)

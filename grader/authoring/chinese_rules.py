@@ -51,6 +51,7 @@ def _list_wanted_translations(exercise: Exercise) -> set[str]:
     return {
         "title",
         *(["cure"] if exercise.cure else []),
+        *(f"learned.{i}" for i in range(len(exercise.learned))),
         *(f"checks.{c.id}" for c in suite_runner.list_suite_checks(exercise)),
         *([f"speed.{speed.bench.__name__}"] if speed else []),
         *(f"hints.{n}.{i}" for n, w in written.items() for i in range(len(w.hints))),

@@ -14,6 +14,7 @@ from grader.judging import suite_runner
 from grader.submission import answer_file, python_outline, solution_text
 
 MIN_HINTS = 2
+LEARNED_SENTENCES = 3
 
 Law = Callable[[Exercise], Iterator[str]]
 
@@ -155,6 +156,13 @@ def check_hints_law(exercise: Exercise) -> Iterator[str]:
             yield f"{declared.name} has {count} hints; it needs {MIN_HINTS}. Write more of them."
 
 
+def check_learned_law(exercise: Exercise) -> Iterator[str]:
+    """Three sentences say what a student knows who has passed."""
+    if len(exercise.learned) != LEARNED_SENTENCES:
+        count = len(exercise.learned)
+        yield f"learned has {count} sentences; it needs {LEARNED_SENTENCES}. Write so many."
+
+
 def check_translations_law(exercise: Exercise) -> Iterator[str]:
     """zh.toml, if it is there, has nothing that the suite has not. What it lacks is a note."""
     try:
@@ -184,10 +192,10 @@ FIRST_LAWS: tuple[Law, ...] = (
 )  # the others read these files
 FILE_LAWS: tuple[Law, ...] = (  # these import no module of the suite
     check_files_law, check_sources_law, check_signatures_law, check_regions_law, check_prose_law,
-    check_in_step_law, check_hints_law, list_new_exercise_todos,
+    check_in_step_law, check_hints_law, check_learned_law, list_new_exercise_todos,
 )  # fmt: skip
 EXERCISE_LAWS: tuple[Law, ...] = (
     *FIRST_LAWS, check_signatures_law, check_regions_law, check_prose_law, check_in_step_law,
-    check_hints_law, check_translations_law, *suite_rules.SUITE_LAWS,
+    check_hints_law, check_learned_law, check_translations_law, *suite_rules.SUITE_LAWS,
     list_new_exercise_todos,
 )  # fmt: skip

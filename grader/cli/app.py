@@ -38,6 +38,7 @@ from grader.cli.options import (
     parse_language_option,
     parse_wall_option,
 )
+from grader.cli.progress_command import commands as progress_commands
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
 from grader.core.progress import show_progress_bar
@@ -167,6 +168,7 @@ app.add_typer(drill_commands)
 app.add_typer(learn_commands)
 app.add_typer(course_commands)
 app.add_typer(interview_commands)
+app.add_typer(progress_commands)
 app.add_typer(reset_commands)
 app.add_typer(debug_commands)
 app.add_typer(new_commands)

@@ -84,6 +84,8 @@ def grade(
             terminal.print_timed_report(report, Console(), words)
         else:
             _write_report_for_command(report, format, output, words)
+        if mine and format == "terminal":
+            _follow_report_for_command(session, report, words, shown=output is None)
         _rejudge_for_grade_command(session, words)
     if report.faulted:
         raise typer.Exit(FAULT)
@@ -141,6 +143,19 @@ def _judge_for_grade_command(session: Session, words: Words, *, on_screen: bool)
 def _time_for_grade_command(session: Session) -> Report:
     with show_progress_bar(with_seconds=True) as progress:
         return session.time(progress)
+
+
+def _follow_report_for_command(
+    session: Session, report: Report, words: Words, *, shown: bool
+) -> None:
+    """Record the learner's progress; of one exercise that passed, print what was learned."""
+    from grader.practice.passed_exercise import follow_practice_report
+
+    others = find_course_option().exercises
+    for exercise, graded in zip(session.exercises, report.exercises, strict=True):
+        lines = follow_practice_report(exercise, session.place, graded, others, words)
+        if shown and len(report.exercises) == 1 and lines:
+            print("", *lines, sep="\n")
 
 
 def _rejudge_for_grade_command(session: Session, words: Words) -> None:

@@ -26,6 +26,13 @@ def write_with_backup(path: Path, text: str, aside: Sequence[Path] = ()) -> list
     return [new for _, new in moved]
 
 
+def move_aside(path: Path) -> Path:
+    """Move a file to the first free numbered name beside it; return that name."""
+    new = _find_free_backup_path(path)
+    path.rename(new)
+    return new
+
+
 def write_beside(path: Path, text: str) -> Path:
     """Write `text` to the first free numbered name beside `path`; return that name."""
     new = _find_free_backup_path(path)

@@ -73,8 +73,8 @@ def build_manifest_table(groups: Collection[str]) -> TomlTable:
     return TomlTable(
         entries={
             "title": TEXT, "order": WHOLE, "track": expect_toml_choice(*TRACKS), "minutes": WHOLE,
-            "about": TEXT, "language": expect_toml_choice(*SUFFIXES), "draft": FLAG, "hunts": FLAG,
-            "requires": TEXTS, "requires_on_cuda": TEXTS,
+            "about": TEXT, "learned": TEXTS, "language": expect_toml_choice(*SUFFIXES),
+            "draft": FLAG, "hunts": FLAG, "requires": TEXTS, "requires_on_cuda": TEXTS,
             "modules": TEXTS, "preload": TEXTS, "prelude": TEXT,
             "limits": TomlTable(entries=limits), "not_allowed": TomlTable(entries=refused),
             "functions": TomlTables(_FUNCTION), "classes": TomlTables(_CLASS),
@@ -86,7 +86,7 @@ def build_manifest_table(groups: Collection[str]) -> TomlTable:
 
 CHINESE_TABLE = TomlTable(
     entries={
-        "title": TEXT, "cure": TEXT, "checks": _WORDS, "speed": _WORDS,
+        "title": TEXT, "cure": TEXT, "learned": TEXTS, "checks": _WORDS, "speed": _WORDS,
         "hints": TomlTable(others=TEXTS),
         "mistakes": TomlTable(others=TomlTable(entries={"says": TEXT, "mend": TEXT})),
         "questions": TomlTable(others=TomlTable(entries={"asks": TEXT, "answer": TEXT})),

@@ -87,6 +87,7 @@ class Exercise:
     preload: tuple[str, ...] = ()  # modules slow to import, which workers find imported
     prelude: str = ""  # Python that a worker runs before the submission
     about: str = ""  # what holds for all of it
+    learned: tuple[str, ...] = ()  # what a student knows who has passed it, in sentences
     language: str = "python"  # of the answers; or "cuda"
     given: Mapping[str, DeclaredFunction] = field(default_factory=dict)  # besides: about a name
     hunts: bool = False  # an answer to it has an answer to another exercise in it

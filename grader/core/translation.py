@@ -77,6 +77,10 @@ class Words:
         named = exercise.functions.get(name) or exercise.classes[name]
         return tuple(self._suite_texts(exercise.slug).get("hints", {}).get(name, named.hints))
 
+    def learned(self, exercise: Exercise) -> tuple[str, ...]:
+        """What a student knows who has passed an exercise."""
+        return tuple(self._suite_texts(exercise.slug).get("learned", exercise.learned))
+
     def mistake(self, slug: str, id: str, says: str, mend: str) -> tuple[str, str]:
         """What a mistake is, and how to mend it."""
         entry = self._suite_texts(slug).get("mistakes", {}).get(id, {})

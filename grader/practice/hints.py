@@ -1,23 +1,24 @@
 """Gives the next hint on the first failed check; each hint tells more than the one before."""
 
-import json
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.core.diagnosis_records import Diagnosis
 from grader.core.errors import GraderFault, UserError
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
+from grader.practice.learner_progress import (
+    MAX_COUNT,
+    PROGRESS_FILE,
+    read_learner_progress,
+    write_learner_progress,
+)
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
 from grader.worker.harmless_text import clean_worker_text
 from grader.worker.walls import PROCESS, Wall
-
-PROGRESS_FILE = ".hints.json"  # beside the answers
 
 
 class NoHint(UserError):
@@ -147,43 +148,20 @@ def drop_hints_of_passed(progress: Progress, report: ExerciseReport) -> Progress
 
 def read_hint_progress(place: Path, exercise: Exercise) -> Progress:
     """Read the progress that was written last; empty if the file is missing or damaged."""
-    entry = _read_hint_entries(place).get(exercise.slug)
-    entry = entry if isinstance(entry, dict) else {}
-    given, sha256 = entry.get("given"), entry.get("sha256")
-    numbers = given.items() if isinstance(given, dict) else ()
-    return Progress(
-        sha256=sha256 if isinstance(sha256, str) else "",
-        given={n: k for n, k in numbers if n in exercise.names and type(k) is int and k > 0},
-    )
+    entry = read_learner_progress(place).about(exercise.slug)
+    given = {n: k for n, k in entry.given.items() if n in exercise.names}
+    return Progress(sha256=entry.sha256, given=given)
 
 
 def write_hint_progress(place: Path, exercise: Exercise, progress: Progress) -> bool:
-    """Write the progress; return whether it could be written."""
-    entry = {"sha256": progress.sha256, "given": dict(progress.given)}
-    path = _find_hint_progress_path(place)
-    new = path.with_name(f"{PROGRESS_FILE}.{os.getpid()}")
-    try:
-        new.write_text(
-            json.dumps({**_read_hint_entries(place), exercise.slug: entry}, indent=2) + "\n"
-        )
-        new.replace(path)  # nobody ever sees half of it
-    except OSError:
-        with suppress(OSError):
-            new.unlink()
-        return False
-    return True
-
-
-def _read_hint_entries(place: Path) -> dict[str, object]:
-    try:
-        entries = json.loads(_find_hint_progress_path(place).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return entries if isinstance(entries, dict) else {}
-
-
-def _find_hint_progress_path(place: Path) -> Path:
-    return (place if place.is_dir() else place.parent) / PROGRESS_FILE
+    """Write the progress, and count hints not given before; return whether it could be written."""
+    before = read_learner_progress(place).about(exercise.slug)
+    new = sum(max(0, k - before.given.get(n, 0)) for n, k in progress.given.items())
+    entry = replace(
+        before, sha256=progress.sha256, given=dict(progress.given),
+        hints=min(before.hints + new, MAX_COUNT),
+    )  # fmt: skip
+    return write_learner_progress(place, exercise.slug, entry)
 
 
 def _grade_for_hint(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:

@@ -8,7 +8,7 @@ from grader.core import catalog
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.core.translation import Words
 from grader.grading.exercise import Run, grade_answer
-from grader.practice import hints
+from grader.practice import hints, learner_progress
 from tests.conftest import ROOT, solution
 
 EX01 = catalog.find_catalog_exercise("ex01")
@@ -135,7 +135,7 @@ def test_a_passed_exercise_offers_its_solution(asked):
 
 def test_what_is_passed_is_forgotten_and_no_file_is_made_for_it(asked, tmp_path):
     asked(solution("ex01_softmax"))
-    assert not (tmp_path / hints.PROGRESS_FILE).exists()
+    assert not (tmp_path / learner_progress.PROGRESS_FILE).exists()
     asked(BEGUN)
     asked(solution("ex01_softmax"))
     assert hints.read_hint_progress(tmp_path, EX01).given == {}
@@ -212,35 +212,35 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
     ],
 )
 def test_a_damaged_memory_is_an_empty_one(tmp_path, content):
-    (tmp_path / hints.PROGRESS_FILE).write_bytes(content)
+    (tmp_path / learner_progress.PROGRESS_FILE).write_bytes(content)
     assert hints.read_hint_progress(tmp_path, EX01) == hints.Progress()
 
 
 def test_a_damaged_memory_is_written_anew(asked, tmp_path):
-    (tmp_path / hints.PROGRESS_FILE).write_bytes(b'{"ex01_softmax": [')
+    (tmp_path / learner_progress.PROGRESS_FILE).write_bytes(b'{"ex01_softmax": [')
     assert told(asked(BEGUN)) == "Hint 1 of 3 on softmax_numpy"
     assert told(asked(BEGUN)) == "Hint 2 of 3 on softmax_numpy"
 
 
 def test_a_number_too_large_is_the_last_hint(asked, tmp_path):
-    (tmp_path / hints.PROGRESS_FILE).write_text(
+    (tmp_path / learner_progress.PROGRESS_FILE).write_text(
         '{"ex01_softmax": {"given": {"softmax_numpy": 99}}}'
     )
     assert told(asked(BEGUN)) == "Hint 3 of 3 on softmax_numpy"
 
 
 def test_where_nothing_can_be_remembered_the_next_level_is_named(asked, tmp_path):
-    (tmp_path / hints.PROGRESS_FILE).mkdir()
+    (tmp_path / learner_progress.PROGRESS_FILE).mkdir()
     assert asked(BEGUN)[-1] == (
-        ".hints.json cannot be written: `make hint EX=ex01_softmax ARGS='--level 2'` gives the next one."
+        ".progress cannot be written: `make hint EX=ex01_softmax ARGS='--level 2'` gives the next one."
     )
-    assert [p.name for p in tmp_path.glob(".hints*")] == [hints.PROGRESS_FILE]
+    assert [p.name for p in tmp_path.glob(".progress*")] == [learner_progress.PROGRESS_FILE]
 
 
 def test_one_exercise_does_not_forget_another(asked, tmp_path):
     asked(BEGUN)
     asked((ROOT / "exercises" / "ex02_masking.py").read_text(encoding="utf-8"), "ex02_masking")
-    kept = json.loads((tmp_path / hints.PROGRESS_FILE).read_text())
+    kept = json.loads((tmp_path / learner_progress.PROGRESS_FILE).read_text())
     assert {slug: entry["given"] for slug, entry in kept.items()} == {
         "ex01_softmax": {"softmax_numpy": 1},
         "ex02_masking": {"additive_mask": 1},

@@ -16,6 +16,8 @@ from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.scoring import sum_score_points
 from grader.core.translation import Words
 from grader.practice.hints import is_practice_passed
+from grader.practice.learner_progress import record_attempt
+from grader.practice.passed_exercise import list_passed_lines
 from grader.practice.watch.cancel_on_save import Overtaken
 from grader.practice.watch.watch_screen import WatchScreen, WatchView
 from grader.practice.watch.watched_files import WatchedFiles
@@ -140,11 +142,14 @@ class WatchSession:
         return self._update_view(busy="", news=self._words("Every exercise here is passed."))
 
     def _passed_sentence(self, slug: str) -> str:
-        report = self._view.reports[slug]
-        told = self._words("{slug} is passed.", slug=slug)
-        if report.speed is None:
-            return told
-        return f"{told} " + self._words("`make grade EX={slug}` also times it.", slug=slug)
+        told = [self._words("{slug} is passed.", slug=slug)]
+        if self._shows == "open":
+            exercise, path = self._exercises[slug], self._files.paths[slug]
+            others = list(self._exercises.values())
+            told = [*list_passed_lines(exercise, path, others, self._words)]
+        if self._view.reports[slug].speed is not None:
+            told.append(self._words("`make grade EX={slug}` also times it.", slug=slug))
+        return "\n".join(told)
 
     def _grade_exercise(self, slug: str) -> None:
         """Grade an exercise; if the grader failed, once more with another nursery."""
@@ -155,6 +160,7 @@ class WatchSession:
             report = self._newest_report(slug)
         told = self._words("Graded at {clock} in {seconds} s.", clock=time.strftime("%H:%M:%S"),
                            seconds=f"{report.seconds:.1f}")  # fmt: skip
+        record_attempt(self._files.paths[slug], report, passed=is_practice_passed(report))
         reports = {**self._view.reports, slug: report}
         self._view = replace(self._view, reports=reports, graded=told, grading="")
 
