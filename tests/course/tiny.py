@@ -38,6 +38,7 @@ order = 90
 track = "core"
 minutes = 5
 requires = []
+learned = ["A double is a sum.", "It keeps the sign.", "It is linear."]
 
 [not_allowed]
 groups = ["attention"]
@@ -133,6 +134,7 @@ _DRILLS = "".join(
 )
 _CHINESE = """\
 title = "两倍"
+learned = ["两倍就是和。", "符号不变。", "它是线性的。"]
 cure = "用加法来写。"
 [checks]
 test_values = "double 是 x 的两倍。"
