@@ -121,7 +121,7 @@ BREACHES = [
     (project_rules.check_manifests_law, MANIFEST, "requires = []", "requires = []\nlimits = 4", f"{TOML} limits is 4. Write a table, [limits], and its entries under it."),
     (project_rules.check_manifests_law, MANIFEST, "requires = []", "requires = []\nlimits.memory_gib = -1", f"{TOML} limits.memory_gib is -1. Write a number above 0."),
     (project_rules.check_manifests_law, MANIFEST, "requires = []", 'requires = []\nprelude = "none.py"', f"{TOML} its prelude cannot be read. Name a text file here."),
-    (project_rules.check_manifests_law, MANIFEST, "[not_allowed]", "[not_allowed", f"{{home}}/{MANIFEST} is not valid TOML: Expected ']' at the end of a table declaration (at line 7, column 13). Mend that line."),
+    (project_rules.check_manifests_law, MANIFEST, "[not_allowed]", "[not_allowed", f"{{home}}/{MANIFEST} is not valid TOML: Expected ']' at the end of a table declaration (at line 8, column 13). Mend that line."),
     (project_rules.check_manifests_law, MANIFEST, "", b"\xff", f"{{home}}/{MANIFEST} is not UTF-8 text. Save it as UTF-8."),
     (project_rules.check_pages_law, MANIFEST, '"Twice as much"', '"Twice"', f"{PAGE} is not what the manifests say. Run `make skeletons`."),
     (project_rules.check_pages_law, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
