@@ -20,7 +20,16 @@ const learn = {
   text() {
     return this.component.editor.state.doc.toString();
   },
+  nameSliders() {
+    // The part of a slider that has the focus is another one than the part that has the name.
+    for (const part of document.querySelectorAll(".q-slider__track-container:not([aria-label])")) {
+      const slider = part.closest(".q-slider");
+      part.setAttribute("role", "group");
+      part.setAttribute("aria-label", slider.getAttribute("aria-label") ?? "");
+    }
+  },
   keep() {
+    this.nameSliders();
     const doc = this.component.editor?.state.doc;
     if (!doc) return;
     if (doc !== this.last) {

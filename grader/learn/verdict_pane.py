@@ -58,7 +58,7 @@ class VerdictPane:
         passed = sum(c.verdict is Verdict.PASSED for c in report.checks)
         asked = sum(c.verdict is not Verdict.NOT_RUN for c in report.checks)
         if report.state == "grading":
-            return self._words("{passed} checks passed so far", passed=passed)
+            return self._words("Passed so far: {passed}", passed=passed)
         if not asked:
             return self._words("nothing was run")
         return self._words("{passed} of {asked} checks passed", passed=passed, asked=asked)

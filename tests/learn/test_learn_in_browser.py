@@ -139,6 +139,8 @@ def test_every_control_has_a_name(page):
       .filter(e => !(e.ariaLabel || e.textContent.trim() || e.title || e.closest('.cm-panel')))
       .map(e => e.outerHTML.slice(0, 100))""")
     assert unnamed == []
+    page.run("document.querySelector('.to-play').click()")
+    page.until("document.querySelector('[tabindex][aria-label=Temperature]') !== null")
     assert page.run("document.documentElement.lang") == "en"
 
 

@@ -182,10 +182,10 @@ def test_verdicts_come_before_the_names_of_mistakes(state):
         async with visited(state) as user:
             state.show(replace(state.view, grading=SLUG))
             judged(state, checked(Verdict.PASSED, state="grading", sha256=""))
-            await user.should_see("1 checks passed so far")
+            await user.should_see("Passed so far: 1")
             await user.should_not_see("is passed.")
             judged(state, checked(Verdict.PASSED, Verdict.FAILED, why="x is 1", state="grading"))
-            await user.should_see("1 checks passed so far")
+            await user.should_see("Passed so far: 1")
             await user.should_see("looking for the mistake")
             state.show(replace(state.view, grading=""))
             judged(state, checked(Verdict.FAILED, why="x is 1", diagnosis=DIAGNOSIS))
