@@ -6,6 +6,7 @@ from grader.core.records import ExerciseReport, Verdict
 from grader.learn.learn_state import LearnState
 from grader.practice import hints
 from grader.practice.hints import Hint, find_failure_to_hint, is_practice_open, is_practice_passed
+from grader.practice.passed_exercise import list_passed_lines
 from grader.reporting.html import render_html_verdicts
 
 
@@ -69,7 +70,10 @@ class VerdictPane:
             return
         following = self._state.next_exercise(self._slug)
         with self._passed:
-            ui.label(self._words("{slug} is passed.", slug=self._slug)).classes("good")
+            first, *others = self._list_passed_lines()
+            ui.label(first).classes("good")
+            for line in others:
+                ui.label(line).classes("learned")
             if report.speed is not None:
                 told = "`make grade EX={slug}` also times it."
                 ui.label(self._words(told, slug=self._slug)).classes("soft")
@@ -78,6 +82,13 @@ class VerdictPane:
             else:
                 title = self._words.title(self._state.exercises[following])
                 ui.link(self._words("Next: ") + title, f"/learn/{following}").classes("button")
+
+    def _list_passed_lines(self) -> tuple[str, ...]:
+        """Return what the terminal says after a pass; the next exercise is a link of its own."""
+        if self._state.shows != "open":
+            return (self._words("{slug} is passed.", slug=self._slug),)
+        others = list(self._state.exercises.values())
+        return list_passed_lines(self._exercise, self._state.place, others, self._words)[:-1]
 
     def _draw_hints(self, report: ExerciseReport) -> None:
         self._hints.clear()

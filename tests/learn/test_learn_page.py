@@ -227,7 +227,8 @@ def test_after_passing_the_next_exercise_is_offered(state):
     async def scenario():
         async with visited(state) as user:
             judged(state, checked(Verdict.PASSED))
-            await user.should_see("ex01_softmax is passed.")
+            await user.should_see("ex01_softmax is passed. You now know:")
+            await user.should_see("An interviewer asks:")
             await user.should_see("Next: Masking")
             await user.should_see("1 of 8 exercises are passed")
 
