@@ -5,15 +5,12 @@ from dataclasses import replace
 from enum import Enum
 from itertools import islice, zip_longest
 from types import ModuleType
-from typing import Any
-
-import numpy as np
 
 from grader.authoring.feedback_answers import WrongAnswer
 from grader.authoring.side_by_side import Input, SideBySide, TrialValues
-from grader.authoring.values import Items, Numbers
 from grader.core.records import Exercise
-from grader.judging.likeness import MATCH_RTOL, measure_judged_distance
+from grader.judging.coarse_values import compare_numbers_coarsely, has_half_precision
+from grader.judging.copied_values import Numbers
 from grader.judging.marks import Mistake, Trial
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.worker.in_process import load_text_without_wall
@@ -128,51 +125,3 @@ class NameTruth:
 
     def _load(self, source: str) -> ModuleType:
         return load_text_without_wall(source, self._exercise.slug, self._exercise.prelude)
-
-
-def has_half_precision(value: Any) -> bool:
-    """Return whether a copied value has numbers in half precision."""
-    match value:
-        case Numbers():
-            return value.dtype in ("float16", "bfloat16")
-        case Items():
-            return any(map(has_half_precision, value.items))
-    return False
-
-
-def compare_numbers_coarsely(one: Any, other: Any) -> str:
-    """Describe how the numbers of two copied values differ by over 2 % of the largest one.
-
-    Return "" if they do not. Dtypes and whether a gradient is required make no difference; no
-    gradient is as good as one of zeros.
-    """
-    match one, other:
-        case Numbers(), Numbers():
-            return _compare_arrays_coarsely(one, other)
-        case (Numbers(data=data), None) | (None, Numbers(data=data)) if not data.any():
-            return ""
-        case Items(), Items() if len(one.items) == len(other.items):
-            pairs = zip(one.items, other.items, strict=True)
-            told = (compare_numbers_coarsely(a, b) for a, b in pairs)
-            return next((f"[{i}]: {why}" for i, why in enumerate(told) if why), "")
-        case (Items(items=items), None) | (None, Items(items=items)):
-            told = (compare_numbers_coarsely(item, None) for item in items)
-            return next((why for why in told if why), "")
-        case (float() | int(), float() | int()):
-            a, b = np.array(float(one)), np.array(float(other))
-            return "" if _is_distance_small(a, b) else f"{other}, not {one}"
-    return "" if one == other else f"{other}, not {one}"
-
-
-def _compare_arrays_coarsely(one: Numbers, other: Numbers) -> str:
-    if one.data.shape != other.data.shape:
-        return f"{other}, not {one}"
-    if "meta" in (one.device, other.device):
-        return ""
-    a, b = (x.data.double().numpy() for x in (one, other))
-    return "" if _is_distance_small(a, b) else "the numbers are others"
-
-
-def _is_distance_small(a: Any, b: Any) -> bool:
-    largest = np.abs(a[np.isfinite(a)]).max(initial=0.0)
-    return measure_judged_distance(a, b) <= MATCH_RTOL * float(largest)

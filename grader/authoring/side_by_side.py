@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.authoring import values
 from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
 from grader.authoring.recorder import CallRecorder
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
+from grader.judging import copied_values as values
 from grader.judging.draw import Draw
 from grader.judging.marks import Trial
 

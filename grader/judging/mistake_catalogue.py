@@ -38,6 +38,7 @@ class MistakeCatalogue:
         self._exercise = exercise
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
         self.mistakes = suite_runner.list_suite_mistakes(exercise)
+        self.trials = suite_runner.list_suite_trials(exercise) if self.mistakes else []
         self.until = math.inf  # seconds of `time.process_time`, after which no case is run
         self._modules: dict[str, ModuleType] = {}
         self._pairs: dict[str, tuple[Mistake, ...]] = {}  # of two names: the mistake in the second

@@ -9,7 +9,7 @@ sizes that do not fit each other shows nothing at all. No match, no guess.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -19,12 +19,12 @@ from grader.core.records import Verdict
 from grader.judging import likeness
 from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import CheckFailure, Judge
-from grader.judging.marks import CheckCase, Mistake
+from grader.judging.like_cases import LikeCase, LikeCases
+from grader.judging.marks import Mistake
 from grader.judging.mistake_catalogue import MistakeCatalogue, list_failed_checks
+from grader.judging.name_trials import NameTrials
 from grader.judging.student import StudentObject
 
-FRESH_DRAWS = 3  # times that the same case runs again with other inputs
-MAX_OTHER_CASES = 4  # further cases of the check that run
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
 MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
 MAX_NAMED_MISTAKES = 2  # mistakes that are named together
@@ -55,17 +55,20 @@ def find_mistakes(
     known: MistakeCatalogue,
     only: frozenset[str] = frozenset(),
     without: frozenset[str] = frozenset(),
+    trials: NameTrials | None = None,
 ) -> list[Mistake]:
     """Return every mistake that fits everything that the student's function gave.
 
     without  names of the student's of which no mistake is asked
+    trials   further inputs that a mistake must fit; None for an answer of the catalogue itself
     """
     if shows_nothing(failure):
         return []
     near = [m for m in known.mistakes if m.of in failure.calls - without]
+    cases = LikeCases(failure, judge, known)
     for some in split_by_likelihood(near, judge):
         found = [m for m in some if has_judged_answer(failure.asked, m, known)]
-        if fit := keep_fitting(found, failure, judge, known, only):
+        if fit := keep_fitting(found, cases, judge, known, only, trials=trials):
             return fit
     return []
 
@@ -87,30 +90,35 @@ def shows_nothing(failure: CheckFailure) -> bool:
 
 
 def keep_fitting(
-    found: list[Mistake], failure: CheckFailure, judge: Judge, known: MistakeCatalogue,
+    found: list[Mistake], cases: LikeCases, judge: Judge, known: MistakeCatalogue,
     only: frozenset[str] = frozenset(), fully_run: int = MAX_FULLY_RUN_MISTAKES,
+    trials: NameTrials | None = None,
 ) -> list[Mistake]:  # fmt: skip
     """Keep the mistakes that fit a failure, cases like it, and all else that the student gave.
 
     fully_run  the most mistakes whose checks all run, where that tells them apart
+    trials     further inputs that a mistake must fit
     """
-    found = keep_same_fault(failure.fault, found, judge, known, failure.case)
-    for case, again in _draw_like_cases(failure):
+    failure = cases.failure
+    for like in cases if found else ():
+        found = keep_same_fault(like, found, judge, known)
         if not found:
-            break
-        fault = judge.ask(judge.student, case, *again)
-        found = keep_same_fault(fault, found, judge, known, case, *again)
+            return []
     fitting = [m for m in found if _fits_other_failures(m, failure, judge, known)]
     found = fitting or [
         m for m in found if _fits_other_failures(m, failure, judge, known, any_precision=False)
     ]
     found = [m for m in found if _passes_what_passed(m, judge, known)]
+    if trials is not None:
+        found = trials.keep_fitting(found)
+    # What trials do not tell apart, checks will hardly do either.
+    told_apart = 1 if trials is None else MAX_NAMED_MISTAKES
     sure = any(
         likeness.is_distinctive_mistake(f.fault.differs)
         for f in judge.failures
         if not f.calls.isdisjoint(failure.calls)
     )
-    if len(found) > fully_run or (len(found) == 1 and sure):
+    if len(found) > fully_run or (len(found) <= told_apart and sure):
         return found if sure else []
     same = [
         m
@@ -180,17 +188,13 @@ def _copy_judged_arguments(values: Sequence[Any]) -> list[Any]:
 
 
 def keep_same_fault(
-    fault: StudentFault | None, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue,
-    case: CheckCase, *again: str,
-) -> list[Mistake]:  # fmt: skip
+    like: LikeCase, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue
+) -> list[Mistake]:
+    """Keep the mistakes that have the student's fault in a case."""
     return [
         m
         for m in mistakes
-        if likeness.are_judged_faults_alike(fault, known.fault(m, judge, case, *again))
+        if likeness.are_judged_faults_alike(
+            like.fault, known.fault(m, judge, like.case, *like.again)
+        )
     ]
-
-
-def _draw_like_cases(failure: CheckFailure) -> Iterator[tuple[CheckCase, tuple[str, ...]]]:
-    """Yield further cases that may tell mistakes apart."""
-    yield from ((case, ()) for case in failure.more[:MAX_OTHER_CASES])
-    yield from ((failure.case, ("again", str(n))) for n in range(FRESH_DRAWS))

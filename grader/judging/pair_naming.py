@@ -12,13 +12,16 @@ from itertools import chain, permutations, product
 
 from grader.judging import naming
 from grader.judging.judge import CheckFailure, Judge
+from grader.judging.like_cases import LikeCase, LikeCases
 from grader.judging.marks import Mistake
 from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
+from grader.judging.name_trials import NameTrials
 
 MAX_PAIRS_RUN = 200  # pairs that a failed case runs on
 MAX_PAIRS_ASKED = 4_000  # pairs that answer the student's last call once more
 MAX_FULLY_RUN_PAIRS = 2  # pairs whose checks all run, where a match may be chance
 NAMING_SECONDS = 2.0  # of the processor, for the names of one answer
+MAX_CASES_ALONE = 2  # failed cases in which one of two mistakes may show alone
 MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
 
 
@@ -47,18 +50,19 @@ def name_failures(judge: Judge, known: MistakeCatalogue) -> dict[str, Named]:
 def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what failed checks show, as it is found."""
     unnamed, fitting, asked = [], list[Mistake](), frozenset[str]()
-    for failure in judge.failures:
+    trials = NameTrials(judge, known)
+    for failure in sorted(judge.failures, key=naming.is_of_precision):
         # A mistake fits everything or is refused: each is asked at the first failure that calls it.
-        fitting += naming.find_mistakes(failure, judge, known, without=asked)
+        fitting += naming.find_mistakes(failure, judge, known, without=asked, trials=trials)
         found = [m for m in fitting if m.of in failure.calls]
         if naming.is_of_precision(failure):
-            found = naming.keep_same_fault(failure.fault, found, judge, known, failure.case)
+            found = naming.keep_same_fault(_first_case(failure), found, judge, known)
         if not naming.shows_nothing(failure):
             asked |= failure.calls
             unnamed += [] if found else [failure]
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
-    pair = _name_pair(unnamed[:MAX_FAILURES_TRIED], judge, known)
+    pair = _name_pair(unnamed[:MAX_FAILURES_TRIED], judge, known, trials)
     for failure in unnamed if pair else []:
         yield failure, _share_pair(pair, failure, judge, known)
 
@@ -71,7 +75,7 @@ def _share_pair(
     Where half precision or float64 fails, a pair that was found in float32 may not fit.
     """
     mine = tuple(m for m in pair if m.of in failure.calls)
-    alone = naming.keep_same_fault(failure.fault, list(mine), judge, known, failure.case)
+    alone = naming.keep_same_fault(_first_case(failure), list(mine), judge, known)
     if len(alone) == 1:
         return Named(tuple(alone))
     if len(pair) == 1:  # the other of the two, which cannot be told, shows here
@@ -79,27 +83,29 @@ def _share_pair(
     if naming.is_of_precision(failure):
         bound = [known.pair(*order) for order in permutations(pair, 2)]
         made = [both for both in bound if both is not None]
-        if not naming.keep_same_fault(failure.fault, made, judge, known, failure.case):
+        if not naming.keep_same_fault(_first_case(failure), made, judge, known):
             return Named()
     return Named(mine, together=len(mine) > 1)
 
 
 def _name_pair(
-    failures: list[CheckFailure], judge: Judge, known: MistakeCatalogue
+    failures: list[CheckFailure], judge: Judge, known: MistakeCatalogue, trials: NameTrials
 ) -> tuple[Mistake, ...]:
     """Name two mistakes, the more basic first, that fit everything together and not alone.
 
     Only one is named where it fits with several others; none if the answer does not tell.
     """
     left = _Left()
-    alone = {f.check: _list_alone(f, judge, known) for f in failures}
-    for failure in failures:
+    cases = [LikeCases(failure, judge, known) for failure in failures]
+    alone = {like.failure.check: _list_alone(like, judge, known) for like in cases}
+    for like in cases:
+        failure = like.failure
         every = list(chain(*naming.split_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]
         others = [m for check, found in alone.items() if check != failure.check for m in found]
         near = [m for m in every if m.of in failure.calls]
         for pairs in (product(mine, others), product(mine + others, every), permutations(near, 2)):
-            found = _find_pairs(failure, _both_orders(pairs), judge, known, left)
+            found = _find_pairs(like, _both_orders(pairs), judge, known, trials, left)
             common = set.intersection(*found) if found else set()
             if common:
                 return tuple(m for m in known.mistakes if m.id in common)
@@ -116,18 +122,23 @@ class _Left:
     run: int = MAX_PAIRS_RUN
 
 
-def _list_alone(failure: CheckFailure, judge: Judge, known: MistakeCatalogue) -> list[Mistake]:
-    """Return the mistakes that give a failed case's fault, whatever else they do.
+def _first_case(failure: CheckFailure) -> LikeCase:
+    return LikeCase(failure.case, (), failure.fault)
 
+
+def _list_alone(cases: LikeCases, judge: Judge, known: MistakeCatalogue) -> list[Mistake]:
+    """Return the mistakes that give the student's fault in a failed case, whatever else they do.
+
+    In the plainest case one of two mistakes often makes no difference (one token has no scale).
     Those that this check detects are asked first, and no others if one of them fits.
     """
-    near = [m for m in known.mistakes if m.of in failure.calls]
+    near = [m for m in known.mistakes if m.of in cases.failure.calls]
     likely, rest = naming.split_by_likelihood(near, judge)
-    own = [m for m in likely if m.caught_by == failure.check]
+    own = [m for m in likely if m.caught_by == cases.failure.check]
     for some in (own, [m for m in likely if m not in own], rest):
-        some = [m for m in some if naming.has_judged_answer(failure.asked, m, known)]
-        if fit := naming.keep_same_fault(failure.fault, some, judge, known, failure.case):
-            return fit
+        for like in cases.list_failing(MAX_CASES_ALONE):
+            if fit := naming.keep_same_fault(like, some, judge, known):
+                return fit
     return []
 
 
@@ -142,12 +153,13 @@ def _both_orders(pairs: Iterable[tuple[Mistake, Mistake]]) -> Iterator[tuple[Mis
 
 
 def _find_pairs(
-    failure: CheckFailure, pairs: Iterable[tuple[Mistake, Mistake]], judge: Judge,
-    known: MistakeCatalogue, left: _Left,
+    cases: LikeCases, pairs: Iterable[tuple[Mistake, Mistake]], judge: Judge,
+    known: MistakeCatalogue, trials: NameTrials, left: _Left,
 ) -> list[set[str]]:  # fmt: skip
     """Return the pairs that fit everything, each as the names of its mistakes."""
     found: dict[str, set[str]] = {}
-    made = []
+    failure, made = cases.failure, []
+    [plainest] = cases.list_failing(1)
     for one, other in pairs:
         if left.asked <= 0 or left.run <= 0:
             break
@@ -160,8 +172,10 @@ def _find_pairs(
         if not naming.has_judged_answer(failure.asked, pair, known):
             continue
         left.run -= 1
-        if naming.keep_same_fault(failure.fault, [pair], judge, known, failure.case):
+        if naming.keep_same_fault(plainest, [pair], judge, known):
             found[pair.id] = {one.id, other.id}
             made.append(pair)
-    kept = naming.keep_fitting(made, failure, judge, known, fully_run=MAX_FULLY_RUN_PAIRS)
+    kept = naming.keep_fitting(
+        made, cases, judge, known, fully_run=MAX_FULLY_RUN_PAIRS, trials=trials
+    )
     return [found[pair.id] for pair in kept]

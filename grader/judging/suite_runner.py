@@ -148,7 +148,9 @@ def list_suite_variants(exercise: Exercise) -> list[Variant]:
 
 
 def list_suite_trials(exercise: Exercise) -> list[Trial]:
-    """Return the scripts that tell two answers apart."""
+    """Return the scripts that tell two answers apart; a pack may have none."""
+    if not (exercise.folder / "trials.py").is_file():
+        return []
     return list_check_marks(_import_suite_file(exercise, "trials.py"), Trial)
 
 

@@ -204,3 +204,19 @@ def test_a_pair_is_not_told_of_half_precision_that_it_does_not_explain():
     assert _share_pair(pair, half, judge, CATALOGUES["ex03_sdpa"]) == Named()
     plain = next(f for f in judge.failures if not naming.is_of_precision(f))
     assert _share_pair(pair, plain, judge, CATALOGUES["ex03_sdpa"]).mistakes
+
+
+def later_scores_times_zero(q, k, v):
+    """Later scores become 0, and a query before the first key gets 0, not an average."""
+    keep = torch.ones(q.shape[-2], k.shape[-2]).tril(k.shape[-2] - q.shape[-2])
+    wide = torch.promote_types(q.dtype, torch.float32)
+    weights = torch.softmax(q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1]) * keep, -1)
+    return (weights * keep.amax(-1, keepdim=True) @ v.to(wide)).to(q.dtype)
+
+
+def test_a_name_that_fits_all_checks_must_fit_the_trials_too(monkeypatch):
+    """No check asks this mistake for queries before the first key; a trial does."""
+    asked = "ex05_causal_mask"
+    assert not names_of(asked, causal_attention=later_scores_times_zero)
+    monkeypatch.setattr("grader.judging.name_trials.NameTrials.fits", lambda self, mistake: True)
+    assert names_of(asked, causal_attention=later_scores_times_zero) == {"hidden_scores_are_zero"}

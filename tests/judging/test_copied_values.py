@@ -8,7 +8,7 @@ import torch
 from torch import float16, float32, float64, tensor
 
 from grader.authoring.recorder import count_recorded_elements
-from grader.authoring.values import compare_mutant_values, copy_mutant_value
+from grader.judging.copied_values import compare_mutant_values, copy_mutant_value
 from grader.judging.trials import Summed
 
 

@@ -1,0 +1,99 @@
+"""Runs the trials of a suite, to see whether an answer makes the mistake that it may be named by.
+
+The checks ask what an exercise wants to know; trials call the same functions on whatever inputs
+are allowed. A mistake that gave the student's faults in all checks by chance, or that differs from
+the student's in a rare case (a row without keys, say), is seen here.
+"""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import islice, zip_longest
+from typing import Any
+
+from grader.judging.coarse_values import compare_numbers_coarsely, has_half_precision
+from grader.judging.copied_values import copy_mutant_value
+from grader.judging.judge import Judge
+from grader.judging.marks import Check, CheckCase, Mistake, Trial
+from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
+from grader.judging.student import Student
+
+TRIAL_INPUTS = 60  # on which the student's answer runs
+COMPARED_INPUTS = 24  # of those on which it is wrong: a mistake runs on them too
+MAX_SHARE_OTHER = 0.1  # of the inputs on which the answer is wrong, where a mistake may differ
+_TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
+
+
+class NameTrials:
+    """The trials of one answer; each input runs once on the right answer and the student's."""
+
+    def __init__(self, judge: Judge, known: MistakeCatalogue) -> None:
+        self._judge, self._known = judge, known
+        self._failing: dict[tuple[str, ...], dict[tuple[Trial, int], list[Any]]] = {}
+
+    def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
+        """Keep the mistakes with the student's values where the student's answer is wrong."""
+        return [m for m in mistakes if self.fits(m)]
+
+    def fits(self, mistake: Mistake) -> bool:
+        """Return whether a mistake has the student's values on nearly all inputs that are wrong.
+
+        Values are compared up to the first wrong one of an input: the rest may follow from it.
+        """
+        failing = self._list_failing_inputs(self._known.names(mistake))
+        other = 0
+        for (trial, number), came in failing.items():
+            theirs = self._run(self._known.student(mistake), trial, number)
+            pairs = islice(zip_longest(came, theirs), len(came))
+            other += any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
+            if other > MAX_SHARE_OTHER * len(failing):
+                return False
+        return True
+
+    def _list_failing_inputs(
+        self, names: tuple[str, ...]
+    ) -> dict[tuple[Trial, int], list[Any]]:
+        """Return the inputs on which the student's answer is wrong, with its values up to there.
+
+        Half precision is left out where other inputs fail: how it is treated is another habit.
+        """
+        if names not in self._failing:
+            found = dict(islice(self._iterate_failing_inputs(names), COMPARED_INPUTS))
+            half = {key for key, came in found.items() if any(map(has_half_precision, came))}
+            plain = {key: came for key, came in found.items() if key not in half}
+            self._failing[names] = plain or found
+        return self._failing[names]
+
+    def _iterate_failing_inputs(
+        self, names: Collection[str]
+    ) -> Iterator[tuple[tuple[Trial, int], list[Any]]]:
+        trials = [t for t in self._known.trials if not set(t.of).isdisjoint(names)]
+        right = self._known.right
+        if self._judge.is_replayed or right is None:
+            return
+        for n in range(TRIAL_INPUTS if trials else 0):
+            trial, number = trials[n % len(trials)], n // len(trials)
+            wanted = self._run(right, trial, number)
+            came = self._run(self._judge.student, trial, number)
+            for place, (one, other) in enumerate(zip_longest(wanted, came)):
+                if compare_numbers_coarsely(one, other):
+                    yield (trial, number), came[: place + 1]
+                    break
+
+    def _run(self, student: Student, trial: Trial, number: int) -> list[Any]:
+        """Return copies of a trial's values; last the kind of the exception that ends it."""
+        if time.process_time() > self._known.until:
+            raise OutOfTime
+        found: list[Any] = []
+        collect = partial(_collect_values, trial, found)
+        case = CheckCase(name=f"trial {trial.id}", check=_TRIAL_CHECK, function=collect, params={})
+        try:
+            if fault := self._judge.ask(student, case, str(number)):
+                found.append(f"raises {fault.kind or type(fault).__name__}")
+        except Exception as error:  # a script may ask what only a module in this process can do
+            found.append(f"raises {type(error).__name__}")
+        return found
+
+
+def _collect_values(trial: Trial, found: list[Any], student: Any, draw: Any) -> None:
+    found.extend(copy_mutant_value(value) for value in trial.script(student, draw))
