@@ -50,9 +50,7 @@ class NameTrials:
                 return False
         return True
 
-    def _list_failing_inputs(
-        self, names: tuple[str, ...]
-    ) -> dict[tuple[Trial, int], list[Any]]:
+    def _list_failing_inputs(self, names: tuple[str, ...]) -> dict[tuple[Trial, int], list[Any]]:
         """Return the inputs on which the student's answer is wrong, with its values up to there.
 
         Half precision is left out where other inputs fail: how it is treated is another habit.
