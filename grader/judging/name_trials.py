@@ -21,6 +21,7 @@ from grader.judging.student import Student
 TRIAL_INPUTS = 60  # on which the student's answer runs
 COMPARED_INPUTS = 24  # of those on which it is wrong: a mistake runs on them too
 MAX_SHARE_OTHER = 0.1  # of the inputs on which the answer is wrong, where a mistake may differ
+TrialInput = tuple[Trial, int]  # and the number of the draw
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
 
 
@@ -29,28 +30,35 @@ class NameTrials:
 
     def __init__(self, judge: Judge, known: MistakeCatalogue) -> None:
         self._judge, self._known = judge, known
-        self._failing: dict[tuple[str, ...], dict[tuple[Trial, int], list[Any]]] = {}
+        self._failing: dict[tuple[str, ...], dict[TrialInput, list[Any]]] = {}
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
         """Keep the mistakes with the student's values where the student's answer is wrong."""
         return [m for m in mistakes if self.fits(m)]
 
     def fits(self, mistake: Mistake) -> bool:
-        """Return whether a mistake has the student's values on nearly all inputs that are wrong.
-
-        Values are compared up to the first wrong one of an input: the rest may follow from it.
-        """
+        """Return whether a mistake has the student's values on nearly all inputs that are wrong."""
         failing = self._list_failing_inputs(self._known.names(mistake))
-        other = 0
-        for (trial, number), came in failing.items():
-            theirs = self._run(self._known.student(mistake), trial, number)
-            pairs = islice(zip_longest(came, theirs), len(came))
-            other += any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
-            if other > MAX_SHARE_OTHER * len(failing):
-                return False
-        return True
+        other = (1 for one in failing if not self.explains(mistake, one))
+        allowed = int(MAX_SHARE_OTHER * len(failing))
+        return next(islice(other, allowed, None), None) is None
 
-    def _list_failing_inputs(self, names: tuple[str, ...]) -> dict[tuple[Trial, int], list[Any]]:
+    def find_unexplained(self, mistake: Mistake) -> TrialInput | None:
+        """Return the first input on which a mistake has other values than the student's answer."""
+        failing = self._list_failing_inputs(self._known.names(mistake))
+        return next((one for one in failing if not self.explains(mistake, one)), None)
+
+    def explains(self, mistake: Mistake, one: TrialInput) -> bool:
+        """Return whether a mistake has the student's values on an input on which they are wrong.
+
+        Values are compared up to the first wrong one: the rest may follow from it.
+        """
+        came = self._list_failing_inputs(self._known.names(mistake))[one]
+        theirs = self._run(self._known.student(mistake), *one)
+        pairs = islice(zip_longest(came, theirs), len(came))
+        return not any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
+
+    def _list_failing_inputs(self, names: tuple[str, ...]) -> dict[TrialInput, list[Any]]:
         """Return the inputs on which the student's answer is wrong, with its values up to there.
 
         Half precision is left out where other inputs fail: how it is treated is another habit.
@@ -64,7 +72,7 @@ class NameTrials:
 
     def _iterate_failing_inputs(
         self, names: Collection[str]
-    ) -> Iterator[tuple[tuple[Trial, int], list[Any]]]:
+    ) -> Iterator[tuple[TrialInput, list[Any]]]:
         trials = [t for t in self._known.trials if not set(t.of).isdisjoint(names)]
         right = self._known.right
         if self._judge.is_replayed or right is None:

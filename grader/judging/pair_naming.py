@@ -75,7 +75,9 @@ def _share_pair(
     Where half precision or float64 fails, a pair that was found in float32 may not fit.
     """
     mine = tuple(m for m in pair if m.of in failure.calls)
-    alone = naming.keep_same_fault(_first_case(failure), list(mine), judge, known)
+    alone = list(mine)
+    for like in LikeCases(failure, judge, known):
+        alone = naming.keep_same_fault(like, alone, judge, known)
     if len(alone) == 1:
         return Named(tuple(alone))
     if len(pair) == 1:  # the other of the two, which cannot be told, shows here
@@ -105,7 +107,7 @@ def _name_pair(
         others = [m for check, found in alone.items() if check != failure.check for m in found]
         near = [m for m in every if m.of in failure.calls]
         for pairs in (product(mine, others), product(mine + others, every), permutations(near, 2)):
-            found = _find_pairs(like, _both_orders(pairs), judge, known, trials, left)
+            found = _find_pairs(like, _both_orders(pairs), judge, known, trials, left, mine)
             common = set.intersection(*found) if found else set()
             if common:
                 return tuple(m for m in known.mistakes if m.id in common)
@@ -154,11 +156,15 @@ def _both_orders(pairs: Iterable[tuple[Mistake, Mistake]]) -> Iterator[tuple[Mis
 
 def _find_pairs(
     cases: LikeCases, pairs: Iterable[tuple[Mistake, Mistake]], judge: Judge,
-    known: MistakeCatalogue, trials: NameTrials, left: _Left,
+    known: MistakeCatalogue, trials: NameTrials, left: _Left, alone: list[Mistake],
 ) -> list[set[str]]:  # fmt: skip
-    """Return the pairs that fit everything, each as the names of its mistakes."""
+    """Return the pairs that fit everything, each as the names of its mistakes.
+
+    alone  mistakes that give the fault by themselves: the other of a pair shows on other inputs
+    """
     found: dict[str, set[str]] = {}
     failure, made = cases.failure, []
+    hard = {m.id: trials.find_unexplained(m) for m in alone}
     [plainest] = cases.list_failing(1)
     for one, other in pairs:
         if left.asked <= 0 or left.run <= 0:
@@ -172,6 +178,9 @@ def _find_pairs(
         if not naming.has_judged_answer(failure.asked, pair, known):
             continue
         left.run -= 1
+        one_left = hard.get(one.id) or hard.get(other.id)
+        if one_left and one.of == other.of and not trials.explains(pair, one_left):
+            continue
         if naming.keep_same_fault(plainest, [pair], judge, known):
             found[pair.id] = {one.id, other.id}
             made.append(pair)

@@ -1,6 +1,7 @@
 """What goes wrong around a key/value cache, by name."""
 
 import math
+from functools import partial
 
 import torch
 
@@ -30,11 +31,26 @@ def _joined(k, v, past):
     return torch.cat([past[0], k], -2), torch.cat([past[1], v], -2)
 
 
-def _attention(q, k, v, keep, scale=None):
+def _hidden(scores, keep, low=-torch.inf):
+    """The scores with -inf, or another number, in the place of hidden ones."""
+    return scores.masked_fill(~keep, low)
+
+
+def _added(low):
+    """A way to hide scores: a low number is added to them."""
+    return lambda scores, keep: scores + torch.zeros_like(scores).masked_fill(~keep, low)
+
+
+def _raised(q):
+    """The dtype to compute in."""
+    return torch.promote_types(q.dtype, torch.float32)
+
+
+def _attention(q, k, v, keep, scale=None, hide=_hidden, dtype=_raised):
     """Attention under any mask, half precision in float32."""
-    wide = torch.promote_types(q.dtype, torch.float32)
+    wide = dtype(q)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = (q.to(wide) @ k.to(wide).mT * scale).masked_fill(~keep, -torch.inf)
+    scores = hide(q.to(wide) @ k.to(wide).mT * scale, keep)
     weights = torch.nan_to_num(torch.softmax(scores, -1))
     return (weights @ v.to(wide)).to(q.dtype)
 
@@ -47,10 +63,15 @@ def _triangle(q, k, corner=None):
     )
 
 
-def _right(q, k, v, past, scale=None):
-    """The right answer, but for the scale if one is given."""
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k), scale), (k, v)
+def _moved(q, k, places):
+    """The triangle with its diagonal some places too far to the right."""
+    return _triangle(q, k, k.shape[-2] - q.shape[-2] + places)
+
+
+def _right(q, k, v, past, join=_joined, visible=_triangle, **options):
+    """The right answer, but for the steps that are given; `options` are those of `_attention`."""
+    k, v = join(k, v, past)
+    return _attention(q, k, v, visible(q, k), **options), (k, v)
 
 
 # Task 1: the past as a tuple
@@ -62,10 +83,12 @@ def joined_along_the_heads(q, k, v, past=None):
 
     Join along the length, the last axis but one: torch.cat([past[0], k], dim=-2).
     """
-    if past is not None:
+
+    def join(k, v, past):
         axis = 0 if k.ndim < 4 else 1
-        k, v = torch.cat([past[0], k], axis), torch.cat([past[1], v], axis)
-    return _attention(q, k, v, _triangle(q, k)), (k, v)
+        return [torch.cat([old, new], axis) for old, new in zip(past, (k, v), strict=True)]
+
+    return _right(q, k, v, past, join=join if past else _joined)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -74,9 +97,11 @@ def new_before_old(q, k, v, past=None):
 
     Time runs along the length: the old ones first, torch.cat([past[0], k], dim=-2).
     """
-    if past is not None:
-        k, v = torch.cat([k, past[0]], -2), torch.cat([v, past[1]], -2)
-    return _attention(q, k, v, _triangle(q, k)), (k, v)
+
+    def join(k, v, past):
+        return torch.cat([k, past[0]], -2), torch.cat([v, past[1]], -2)
+
+    return _right(q, k, v, past, join=join if past else _joined)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -114,8 +139,7 @@ def values_from_the_keys(q, k, v, past=None):
 
     Join past[1] and v for the values, as past[0] and k for the keys.
     """
-    keys, _ = _joined(k, v, past)
-    return _attention(q, keys, keys, _triangle(q, keys)), (keys, keys)
+    return _right(q, k, v, past, join=lambda k, v, past: _joined(k, v, past)[:1] * 2)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -124,8 +148,7 @@ def not_causal(q, k, v, past=None):
 
     With n keys in all, query i of t sees the keys 0 to i + n - t.
     """
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k, k.shape[-2])), (k, v)
+    return _right(q, k, v, past, visible=lambda q, k: _triangle(q, k, k.shape[-2]))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -134,8 +157,7 @@ def top_left(q, k, v, past=None):
 
     Query i sits at position i + n - t: move the diagonal, tril(n - t).
     """
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k, 0)), (k, v)
+    return _right(q, k, v, past, visible=lambda q, k: _triangle(q, k, 0))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -144,8 +166,10 @@ def mask_only_without_a_past(q, k, v, past=None):
 
     That is right for one new token. Several of them must not see each other's future: mask always.
     """
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k, None if past is None else k.shape[-2])), (k, v)
+    late = past is not None
+    return _right(
+        q, k, v, past, visible=lambda q, k: _triangle(q, k, k.shape[-2] if late else None)
+    )
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -154,8 +178,7 @@ def one_key_too_many(q, k, v, past=None):
 
     The last key that query i may see is key i + n - t: tril(n - t), not n - t + 1.
     """
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k, k.shape[-2] - q.shape[-2] + 1)), (k, v)
+    return _right(q, k, v, past, visible=lambda q, k: _moved(q, k, 1))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -164,8 +187,7 @@ def own_key_hidden(q, k, v, past=None):
 
     Query i sees its own key, the one at position i + n - t.
     """
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k, k.shape[-2] - q.shape[-2] - 1)), (k, v)
+    return _right(q, k, v, past, visible=lambda q, k: _moved(q, k, -1))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -174,7 +196,7 @@ def scale_missing(q, k, v, past=None):
 
     Multiply q @ k.mT by 1 / sqrt(D), where D is the width of the queries.
     """
-    return _right(q, k, v, past, 1.0)
+    return _right(q, k, v, past, scale=1.0)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -183,7 +205,8 @@ def scale_of_the_length(q, k, v, past=None):
 
     The width of the queries, q.shape[-1], does not change as the past grows.
     """
-    return _right(q, k, v, past, (k.shape[-2] + (past[0].shape[-2] if past else 0)) ** -0.5)
+    n = k.shape[-2] + (past[0].shape[-2] if past else 0)
+    return _right(q, k, v, past, scale=n**-0.5)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -192,7 +215,7 @@ def scale_one_per_cent_off(q, k, v, past=None):
 
     Use math.sqrt(q.shape[-1]) itself: no constant added to it, no rounded number.
     """
-    return _right(q, k, v, past, 0.99 * q.shape[-1] ** -0.5)
+    return _right(q, k, v, past, scale=0.99 * q.shape[-1] ** -0.5)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -201,9 +224,7 @@ def float64_lowered(q, k, v, past=None):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    k, v = _joined(k, v, past)
-    output = plain_causal_attention(q.float(), k.float(), v.float())
-    return output.to(q.dtype), (k, v)
+    return _right(q, k, v, past, dtype=lambda q: torch.float32)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -212,11 +233,30 @@ def hidden_with_a_finite_number(q, k, v, past=None):
 
     Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
     """
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    bias = q.new_zeros((), dtype=wide).masked_fill(~_triangle(q, k), -1e9)
-    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1]) + bias
-    return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype), (k, v)
+    return _right(q, k, v, past, hide=_added(-1e9))
+
+
+@mistake(of="attend_with_past", caught_by=test_hidden)
+def minus_10_000_added(q, k, v, past=None):
+    """-10,000 is added to the scores of later tokens, which is not enough if those are large.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+    return _right(q, k, v, past, hide=_added(-1e4))
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def scaled_keys_stored(q, k, v, past=None):
+    """The keys are divided by sqrt(D) before they go into the past, and there again at each call.
+
+    Scale the scores, or the queries: the past keeps the keys as they came.
+    """
+
+    def join(k, v, past):
+        keys, values = _joined(k, v, past)
+        return keys * q.shape[-1] ** -0.5, values
+
+    return _right(q, k, v, past, join=join, scale=1.0)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -225,11 +265,7 @@ def filled_with_minus_10_000(q, k, v, past=None):
 
     Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
     """
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
-    weights = torch.softmax(scores.masked_fill(~_triangle(q, k), -1e4), -1)
-    return (weights @ v.to(wide)).to(q.dtype), (k, v)
+    return _right(q, k, v, past, hide=partial(_hidden, low=-1e4))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -263,7 +299,7 @@ def half_precision_not_raised(q, k, v, past=None):
 
     Compute in float32 (q.float() and so on) and convert the output back at the end.
     """
-    return plain_attend_with_past(q, k, v, past)
+    return _right(q, k, v, past, dtype=lambda q: q.dtype)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -272,9 +308,7 @@ def output_left_in_float32(q, k, v, past=None):
 
     Convert it to the dtype of the queries: .to(q.dtype).
     """
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return _attention(q.to(wide), k, v, _triangle(q, k)), (k, v)
+    return _right(q.to(torch.promote_types(q.dtype, torch.float32)), k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -284,8 +318,8 @@ def past_left_in_float32(q, k, v, past=None):
     Convert copies for the computation, and return the keys and values as they were joined.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k)), (k.to(wide), v.to(wide))
+    output, (k, v) = _right(q, k, v, past)
+    return output, (k.to(wide), v.to(wide))
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -305,8 +339,9 @@ def graph_cut(q, k, v, past=None):
 
     Use PyTorch operators only, from the inputs to the output.
     """
-    k, v = _joined(k, v, past)
-    return _attention(q.detach(), k.detach(), v.detach(), _triangle(q, k)), (k, v)
+    old = past and tuple(x.detach() for x in past)
+    output, _ = _right(q.detach(), k.detach(), v.detach(), old)
+    return output, _joined(k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -338,10 +373,12 @@ def positions_in_half_precision(q, k, v, past=None):
 
     Compare positions as whole numbers: torch.arange without a dtype.
     """
-    k, v = _joined(k, v, past)
-    positions = torch.arange(k.shape[-2], dtype=q.dtype, device=q.device)
-    own = positions[k.shape[-2] - q.shape[-2] :]
-    return _attention(q, k, v, positions <= own[:, None]), (k, v)
+
+    def visible(q, k):
+        positions = torch.arange(k.shape[-2], dtype=q.dtype, device=q.device)
+        return positions <= positions[k.shape[-2] - q.shape[-2] :, None]
+
+    return _right(q, k, v, past, visible=visible)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -365,9 +402,12 @@ def mask_on_the_default_device(q, k, v, past=None):
 
     Give torch.arange or torch.ones the device of q.
     """
-    k, v = _joined(k, v, past)
-    t, n = q.shape[-2], k.shape[-2]
-    return _attention(q, k, v, torch.ones(t, n, dtype=torch.bool).tril(n - t)), (k, v)
+
+    def visible(q, k):
+        t, n = q.shape[-2], k.shape[-2]
+        return torch.ones(t, n, dtype=torch.bool).tril(n - t)
+
+    return _right(q, k, v, past, visible=visible)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -440,7 +480,7 @@ def root_in_float32(q, k, v, past=None):
     Use math.sqrt(D): a Python number has the digits of float64.
     """
     root = torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32)).item()
-    return _right(q, k, v, past, 1 / root)
+    return _right(q, k, v, past, scale=1 / root)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -536,7 +576,7 @@ def same_tensor_halved(q, k, v, past=None):
     q @ k.mT is all there is to a score, whatever the tensors are.
     """
     scale = 0.5 * q.shape[-1] ** -0.5 if q.shape == k.shape and torch.equal(q, k) else None
-    return _right(q, k, v, past, scale)
+    return _right(q, k, v, past, scale=scale)
 
 
 @mistake(of="attend_with_past", caught_by=test_empty)
@@ -586,6 +626,18 @@ class PositionRestarts(PlainKVCache):
 
     def write(self, start, k, v):
         super().write(0, k, v)
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class FirstSequenceOnly(PlainKVCache):
+    """Only the first sequence of the batch is written.
+
+    Write the whole batch: self.keys[:, :, self.length : self.length + t] = k.
+    """
+
+    def write(self, start, k, v):
+        self.keys[:1, :, start : start + k.shape[-2]] = k[:1]
+        self.values[:1, :, start : start + v.shape[-2]] = v[:1]
 
 
 @mistake(of="KVCache", caught_by=test_cache)
@@ -1097,10 +1149,16 @@ class At1024ItWraps(PlainKVCache):
 
 
 class _Layer(PlainCachedAttention):
-    """A right layer, with scores in float32 or better."""
+    """A right layer, with scores in float32 or better, whose steps are methods."""
 
     def attend(self, q, k, v):
-        return _attention(q, k, v, _triangle(q, k))
+        return _attention(q, k, v, self.visible(q, k), self.scale(q, k))
+
+    def visible(self, q, k):
+        return _triangle(q, k)
+
+    def scale(self, q, k):
+        return q.shape[-1] ** -0.5
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
@@ -1110,8 +1168,8 @@ class NotCausal(_Layer):
     Mask in every call: query i sees the keys 0 to i + n - t.
     """
 
-    def attend(self, q, k, v):
-        return _attention(q, k, v, _triangle(q, k, k.shape[2]))
+    def visible(self, q, k):
+        return _triangle(q, k, k.shape[2])
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
@@ -1189,8 +1247,41 @@ class ScaleOfTheModel(_Layer):
     Divide by sqrt(D), with D = d_model / num_heads.
     """
 
-    def attend(self, q, k, v):
-        return _attention(q, k, v, _triangle(q, k), (q.shape[-1] * self.num_heads) ** -0.5)
+    def scale(self, q, k):
+        return (q.shape[-1] * self.num_heads) ** -0.5
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class Unscaled(_Layer):
+    """The scores are not divided by the root of a head's width.
+
+    Divide by sqrt(D), with D = d_model / num_heads.
+    """
+
+    def scale(self, q, k):
+        return 1.0
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class DividedByTheWidth(_Layer):
+    """The scores are divided by the width of a head, and not by its root.
+
+    Divide by sqrt(D), with D = d_model / num_heads.
+    """
+
+    def scale(self, q, k):
+        return 1 / q.shape[-1]
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class OneKeyTooMany(_Layer):
+    """Each token sees one key beyond its own position.
+
+    The last key that query i may see is key i + n - t: tril(n - t), not n - t + 1.
+    """
+
+    def visible(self, q, k):
+        return _moved(q, k, 1)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
@@ -1200,8 +1291,8 @@ class ScaleOnePerCentOff(_Layer):
     Use math.sqrt of a head's width itself: no constant added to it, no rounded number.
     """
 
-    def attend(self, q, k, v):
-        return _attention(q, k, v, _triangle(q, k), 0.99 * q.shape[-1] ** -0.5)
+    def scale(self, q, k):
+        return 0.99 * q.shape[-1] ** -0.5
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
@@ -1269,8 +1360,8 @@ class TopLeftWithCache(_Layer):
     Query i sits at position i + n - t: move the diagonal, tril(n - t).
     """
 
-    def attend(self, q, k, v):
-        return _attention(q, k, v, _triangle(q, k, 0))
+    def visible(self, q, k):
+        return _triangle(q, k, 0)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
@@ -1280,8 +1371,20 @@ class NoMaskWithCache(_Layer):
     A step of one token needs no mask. A chunk does: query i sees the keys 0 to i + n - t.
     """
 
-    def attend(self, q, k, v):
-        return _attention(q, k, v, _triangle(q, k, k.shape[2] if k.shape != q.shape else 0))
+    def visible(self, q, k):
+        return _triangle(q, k, k.shape[2] if k.shape != q.shape else 0)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class OneProjectionForQueriesAndKeys(_Layer):
+    """One projection is used twice: w_q for queries and keys.
+
+    Queries come from w_q, keys from w_k.
+    """
+
+    def project(self, x):
+        q, _, v = super().project(x)
+        return q, q, v
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
@@ -1349,9 +1452,9 @@ class MaskBuiltOnce(_Layer):
     Build it in every call from t and n. It costs next to nothing.
     """
 
-    def attend(self, q, k, v):
+    def visible(self, q, k):
         kept = vars(self).setdefault("keep", _triangle(q, k))
-        return _attention(q, k, v, _triangle(q, k, kept.shape[1] - kept.shape[0]))
+        return _triangle(q, k, kept.shape[1] - kept.shape[0])
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
@@ -1408,9 +1511,8 @@ class CausalInEvaluationOnly(_Layer):
     Mask in both: a token never sees those that come after it.
     """
 
-    def attend(self, q, k, v):
-        corner = k.shape[2] if self.training else None
-        return _attention(q, k, v, _triangle(q, k, corner))
+    def visible(self, q, k):
+        return _triangle(q, k, k.shape[2] if self.training else None)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)

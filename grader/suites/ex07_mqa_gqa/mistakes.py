@@ -38,16 +38,25 @@ def _weights(scores, keep):
     return torch.where(keep.any(-1, keepdim=True), weights, 0.0)
 
 
-def _attend(q, k, v, keep, *, times=1.0, weigh=_weights):
+def _raised(q):
+    """The dtype to compute in."""
+    return torch.promote_types(q.dtype, torch.float32)
+
+
+def _attend(q, k, v, keep, *, times=1.0, weigh=_weights, dtype=_raised):
     """Ordinary attention of as many heads to as many; `times` makes the scale wrong."""
-    wide = torch.promote_types(q.dtype, torch.float32)
+    wide = dtype(q)
     scores = q.to(wide) @ k.to(wide).mT * (times / math.sqrt(q.shape[-1]))
     return (weigh(scores, keep) @ v.to(wide)).to(q.dtype)
 
 
-def _right(q, k, v, keep):
-    """Grouped-query attention as it should be."""
-    return _attend(q, *_shared(q, k, v), keep)
+def _right(q, k, v, keep, share=_shared, **options):
+    """Grouped-query attention as it should be, but for the steps that are given.
+
+    share    a function of q, k, v to keys and values for every query head
+    options  those of `_attend`
+    """
+    return _attend(q, *share(q, k, v), keep, **options)
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -88,6 +97,24 @@ def copies_on_the_wrong_side(x, n):
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def second_axis_repeated(x, n):
+    """Axis 1 is repeated, which are the heads of (B, Hk, L, D) and of no other shape.
+
+    Count the dimensions from the end: the heads are -3.
+    """
+    return x.repeat_interleave(n, 1)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
+def copies_in_float32(x, n):
+    """The copies are written into a new tensor of float32, whatever the dtype of x.
+
+    Give torch.empty the dtype and the device of x, or use repeat_interleave.
+    """
+    return x.float().repeat_interleave(n, -3)
+
+
+@mistake(of="repeat_kv", caught_by=test_repeat_kv)
 def copies_detached(x, n):
     """The copies have lost their graph, so that keys and values can never be trained.
 
@@ -111,9 +138,12 @@ def tiled(q, k, v, keep=None):
 
     Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
     """
-    _shared(q, k)
-    k, v = (torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in (k, v))
-    return _attend(q, k, v, keep)
+
+    def share(q, *kv):
+        _shared(q, *kv)
+        return [torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in kv]
+
+    return _right(q, k, v, keep, share=share)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -122,8 +152,12 @@ def all_on_head_zero(q, k, v, keep=None):
 
     Head h reads head h // (H // Hk): only with Hk = 1 do all of them read the first.
     """
-    _shared(q, k)
-    return _attend(q, k[..., :1, :, :], v[..., :1, :, :], keep)
+
+    def share(q, *kv):
+        _shared(q, *kv)
+        return [x[..., :1, :, :] for x in kv]
+
+    return _right(q, k, v, keep, share=share)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -132,8 +166,12 @@ def keys_and_values_differ(q, k, v, keep=None):
 
     Repeat both with the same function, repeat_interleave along the heads.
     """
-    k, right = _shared(q, k, v)
-    return _attend(q, k, torch.cat([v] * (right.shape[-3] // v.shape[-3]), -3), keep)
+
+    def share(q, k, v):
+        k, right = _shared(q, k, v)
+        return k, torch.cat([v] * (right.shape[-3] // v.shape[-3]), -3)
+
+    return _right(q, k, v, keep, share=share)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -142,9 +180,12 @@ def repeated_along_the_length(q, k, v, keep=None):
 
     Repeat along dimension -3, the heads.
     """
-    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
-    k, v = (positions_repeated_and_reshaped(x, n) for x in (k, v))
-    return _attend(q, k, v, keep)
+
+    def share(q, *kv):
+        n = _shared(q, *kv)[0].shape[-3] // kv[0].shape[-3]
+        return [positions_repeated_and_reshaped(x, n) for x in kv]
+
+    return _right(q, k, v, keep, share=share)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -155,7 +196,7 @@ def queries_of_a_group_averaged(q, k, v, keep=None):
     """
     n = _shared(q, k)[0].shape[-3] // k.shape[-3]
     q = q.unflatten(-3, (-1, n)).mean(-3).repeat_interleave(n, -3)
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -164,7 +205,7 @@ def heads_come_back_interleaved(q, k, v, keep=None):
 
     In the result the heads of one group stand next to each other: flatten (..., Hk, G, Lq, Dv).
     """
-    output = _attend(q, *_shared(q, k, v), keep)
+    output = _right(q, k, v, keep)
     return output.unflatten(-3, (k.shape[-3], -1)).transpose(-4, -3).flatten(-4, -3)
 
 
@@ -174,7 +215,7 @@ def group_and_rows_mixed(q, k, v, keep=None):
 
     They were put together as G heads of Lq rows, so unflatten them into (G, Lq).
     """
-    output = _attend(q, *_shared(q, k, v), keep)
+    output = _right(q, k, v, keep)
     groups = output.unflatten(-3, (k.shape[-3], -1))  # (..., Hk, G, Lq, Dv)
     size, q_len = groups.shape[-3:-1]
     return groups.flatten(-3, -2).unflatten(-2, (q_len, size)).transpose(-3, -2).flatten(-4, -3)
@@ -195,7 +236,7 @@ def softmax_over_the_group(q, k, v, keep=None):
         weights = torch.softmax(groups, -1).unflatten(-1, (n, -1)).movedim(-2, -3)
         return weights.flatten(-4, -3).nan_to_num(0.0)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -204,7 +245,7 @@ def no_scale(q, k, v, keep=None):
 
     Multiply them by 1 / math.sqrt(D), with D = q.shape[-1].
     """
-    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1]))
+    return _right(q, k, v, keep, times=math.sqrt(q.shape[-1]))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -213,7 +254,7 @@ def scale_one_percent_off(q, k, v, keep=None):
 
     It is exactly 1 / math.sqrt(D), with nothing added to D and nothing rounded.
     """
-    return _attend(q, *_shared(q, k, v), keep, times=1.01)
+    return _right(q, k, v, keep, times=1.01)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -222,7 +263,7 @@ def scale_without_root(q, k, v, keep=None):
 
     Multiply them by 1 / math.sqrt(D), with D = q.shape[-1].
     """
-    return _attend(q, *_shared(q, k, v), keep, times=1 / math.sqrt(q.shape[-1]))
+    return _right(q, k, v, keep, times=1 / math.sqrt(q.shape[-1]))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -231,7 +272,7 @@ def scale_of_the_model(q, k, v, keep=None):
 
     It comes from the width of one head: 1 / math.sqrt(D).
     """
-    return _attend(q, *_shared(q, k, v), keep, times=1 / math.sqrt(q.shape[-3]))
+    return _right(q, k, v, keep, times=1 / math.sqrt(q.shape[-3]))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -240,7 +281,7 @@ def scale_of_the_group(q, k, v, keep=None):
 
     Sharing does not change the width of a head, and the scale is 1 / math.sqrt(D) as ever.
     """
-    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(k.shape[-3] / q.shape[-3]))
+    return _right(q, k, v, keep, times=math.sqrt(k.shape[-3] / q.shape[-3]))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -249,7 +290,7 @@ def scale_of_the_values(q, k, v, keep=None):
 
     It comes from the width of the queries, q.shape[-1].
     """
-    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1] / v.shape[-1]))
+    return _right(q, k, v, keep, times=math.sqrt(q.shape[-1] / v.shape[-1]))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -258,7 +299,7 @@ def float64_lowered(q, k, v, keep=None):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return _attend(*(x.float() for x in (q, *_shared(q, k, v))), keep).to(q.dtype)
+    return _right(q, k, v, keep, dtype=lambda q: torch.float32)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -267,8 +308,7 @@ def half_precision_not_raised(q, k, v, keep=None):
 
     Convert q, k and v with .float() first, and the output back at the end.
     """
-    k, v = _shared(q, k, v)
-    return _weights(q @ k.mT / math.sqrt(q.shape[-1]), keep) @ v
+    return _right(q, k, v, keep, dtype=lambda q: q.dtype)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -277,8 +317,7 @@ def dtype_promoted(q, k, v, keep=None):
 
     Convert it to the dtype of q at the end: .to(q.dtype).
     """
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return _attend(*(x.to(wide) for x in (q, *_shared(q, k, v))), keep)
+    return _right(q.to(_raised(q)), k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -295,7 +334,7 @@ def no_maximum_subtracted(q, k, v, keep=None):
         total = powers.sum(-1, keepdim=True)
         return torch.where(total > 0, powers / total, 0.0)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -304,7 +343,7 @@ def mask_ignored(q, k, v, keep=None):
 
     Hide the keys where keep is False before the softmax.
     """
-    return _attend(q, *_shared(q, k, v), None)
+    return _right(q, k, v, None)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -313,7 +352,7 @@ def mask_ignored_for_one_query(q, k, v, keep=None):
 
     A single query has a mask too, for example one that hides padding.
     """
-    return _attend(q, *_shared(q, k, v), keep if q.shape[-2] > 1 else None)
+    return _right(q, k, v, keep if q.shape[-2] > 1 else None)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -322,7 +361,7 @@ def mask_inverted(q, k, v, keep=None):
 
     True = may attend. Hide where ~keep.
     """
-    return _attend(q, *_shared(q, k, v), None if keep is None else ~keep)
+    return _right(q, k, v, None if keep is None else ~keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -336,7 +375,7 @@ def mask_after_softmax(q, k, v, keep=None):
         weights = torch.softmax(scores, -1)
         return weights if keep is None else torch.where(keep, weights, 0.0)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -349,7 +388,7 @@ def hidden_scores_are_zero(q, k, v, keep=None):
     def weigh(scores, keep):
         return torch.softmax(scores if keep is None else torch.where(keep, scores, 0.0), -1)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -361,7 +400,7 @@ def mask_of_the_first_heads(q, k, v, keep=None):
     n = _shared(q, k)[0].shape[-3] // k.shape[-3]
     if keep is not None and keep.ndim > 2 and keep.shape[-3] > 1:
         keep = keep[..., ::n, :, :].repeat_interleave(n, -3)
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -373,7 +412,7 @@ def mask_tiled(q, k, v, keep=None):
     n = _shared(q, k)[0].shape[-3] // k.shape[-3]
     if keep is not None and keep.ndim > 2 and keep.shape[-3] > 1:
         keep = keep.unflatten(-3, (n, -1)).transpose(-4, -3).flatten(-4, -3)
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -384,7 +423,7 @@ def mask_not_broadcast(q, k, v, keep=None):
     """
     if keep is not None:
         keep = keep.reshape(*q.shape[:-1], k.shape[-2])
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -402,7 +441,7 @@ def mask_added(q, k, v, keep=None):
         weights = torch.softmax(scores, -1)
         return weights if keep is None else torch.where(keep.any(-1, keepdim=True), weights, 0.0)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -415,7 +454,7 @@ def large_negative_number_added(q, k, v, keep=None):
     def weigh(scores, keep):
         return torch.softmax(scores if keep is None else scores - 1e9 * ~keep, -1)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -428,7 +467,7 @@ def large_negative_number_filled(q, k, v, keep=None):
     def weigh(scores, keep):
         return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -1e9), -1)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -439,7 +478,7 @@ def empty_row_sees_everything(q, k, v, keep=None):
     """
     if keep is not None:
         keep = torch.where(keep.any(-1, keepdim=True), keep, True)
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -452,7 +491,7 @@ def nan_for_an_empty_row(q, k, v, keep=None):
     def weigh(scores, keep):
         return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -torch.inf), -1)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -473,7 +512,7 @@ def nan_in_the_gradient_of_an_empty_row(q, k, v, keep=None):
     if keep is not None:  # keys that nobody sees do no harm here
         seen = keep.any(-2).any(-2, keepdim=True)[..., None]
         k, v = torch.where(seen, k, 0.0), torch.where(seen, v, 0.0)
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_gradient)
@@ -482,7 +521,7 @@ def graph_cut(q, k, v, keep=None):
 
     Use PyTorch operators only, from q, k and v to the output.
     """
-    return _attend(q, *_shared(q, k.detach(), v), keep)
+    return _right(q, k.detach(), v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -491,9 +530,13 @@ def uneven_heads_accepted(q, k, v, keep=None):
 
     Compare H % Hk with 0 first, and raise a ValueError with both numbers.
     """
-    num_heads, num_kv_heads = q.shape[-3], k.shape[-3]
-    heads = torch.arange(num_heads, device=q.device) * num_kv_heads // num_heads
-    return _attend(q, k[..., heads, :, :], v[..., heads, :, :], keep)
+
+    def share(q, *kv):
+        num_heads, num_kv_heads = q.shape[-3], kv[0].shape[-3]
+        heads = torch.arange(num_heads, device=q.device) * num_kv_heads // num_heads
+        return [x[..., heads, :, :] for x in kv]
+
+    return _right(q, k, v, keep, share=share)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -504,7 +547,7 @@ def uneven_heads_without_numbers(q, k, v, keep=None):
     """
     if q.shape[-3] % k.shape[-3]:
         raise ValueError("the number of query heads must be divisible by the key/value heads")
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -513,7 +556,7 @@ def queries_overwritten(q, k, v, keep=None):
 
     Write q = q * scale instead of q *= scale: the first makes a new tensor.
     """
-    output = _attend(q.clone(), *_shared(q, k, v), keep)
+    output = _right(q.clone(), k, v, keep)
     q.data.mul_(1 / math.sqrt(q.shape[-1]))
     return output
 
@@ -526,7 +569,7 @@ def view_of_transposed_input(q, k, v, keep=None):
     """
     _shared(q, k)
     q.view(*q.shape[:-3], k.shape[-3], q.shape[-3] // k.shape[-3] * q.shape[-2], q.shape[-1])
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -535,7 +578,7 @@ def empty_batch_crashes(q, k, v, keep=None):
 
     Write the sizes out instead of -1, or use flatten and unflatten.
     """
-    output = _attend(q, *_shared(q, k, v), keep)
+    output = _right(q, k, v, keep)
     return output.reshape(*output.shape[:-1], -1)
 
 
@@ -546,7 +589,7 @@ def four_dimensions_only(q, k, v, keep=None):
     Count the dimensions from the end (-3 are the heads), and leave those in front as they are.
     """
     batch, heads, length, width = q.shape
-    return _attend(q.reshape(batch, heads, length, width), *_shared(q, k, v), keep)
+    return _right(q.reshape(batch, heads, length, width), k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -556,7 +599,7 @@ def no_maximum_subtracted_with_a_mask(q, k, v, keep=None):
     Hide scores with -inf and use torch.softmax, with a mask as without.
     """
     if keep is None:
-        return _attend(q, *_shared(q, k, v), keep)
+        return _right(q, k, v, keep)
     return no_maximum_subtracted(q, k, v, keep)
 
 
@@ -567,7 +610,7 @@ def no_maximum_subtracted_without_a_mask(q, k, v, keep=None):
     Use torch.softmax, or subtract the maximum of each row first, without a mask as with one.
     """
     if keep is not None:
-        return _attend(q, *_shared(q, k, v), keep)
+        return _right(q, k, v, keep)
     return no_maximum_subtracted(q, k, v, keep)
 
 
@@ -578,7 +621,7 @@ def half_precision_not_raised_with_a_mask(q, k, v, keep=None):
     Convert q, k and v with .float() first, whether there is a mask or not.
     """
     if keep is None:
-        return _attend(q, *_shared(q, k, v), keep)
+        return _right(q, k, v, keep)
     return half_precision_not_raised(q, k, v, keep)
 
 
@@ -590,7 +633,7 @@ def half_precision_not_raised_for_one_head(q, k, v, keep=None):
     """
     if k.shape[-3] == 1:
         return half_precision_not_raised(q, k, v, keep)
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -599,7 +642,7 @@ def dtype_promoted_with_a_mask(q, k, v, keep=None):
 
     Convert it to the dtype of q at the end, on every path: .to(q.dtype).
     """
-    return (_attend if keep is None else dtype_promoted)(q, *_shared(q, k, v), keep)
+    return (_right if keep is None else dtype_promoted)(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -610,7 +653,7 @@ def graph_cut_in_half_precision(q, k, v, keep=None):
     """
     if q.dtype.itemsize == 2:
         q, k, v = q.detach(), k.detach(), v.detach()
-    return _attend(q, *_shared(q, k, v), keep)
+    return _right(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_gradient)
@@ -619,7 +662,7 @@ def graph_cut_with_a_mask(q, k, v, keep=None):
 
     Hide scores with torch.where or masked_fill, without .data or detach.
     """
-    return _attend(q, *_shared(q, k if keep is None else k.detach(), v), keep)
+    return _right(q, k if keep is None else k.detach(), v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -740,7 +783,7 @@ def best_key_only(q, k, v, keep=None):
     def weigh(scores, keep):
         return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values, null=True)
@@ -775,7 +818,7 @@ class _Layer(PlainGroupedQueryAttention):
         super().__init__(d_model, num_heads, num_kv_heads, bias)
 
     def attend(self, q, k, v, keep):
-        return _attend(q, *_shared(q, k, v), keep)
+        return _right(q, k, v, keep)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
@@ -964,6 +1007,17 @@ class CausalFromTopLeft(_Layer):
 
     def causal(self, q_len, k_len):
         return torch.ones(q_len, k_len, dtype=torch.bool).tril()
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class OneKeyTooMany(_Layer):
+    """Each new token sees the token after it, too: the triangle is off by one.
+
+    The last row of the mask sees everything: .tril(k_len - q_len).
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool).tril(k_len - q_len + 1)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
@@ -1222,13 +1276,23 @@ class MeanOfTheValues(_Layer):
         return mean_of_the_values(q, k, v)
 
 
+def _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, *, kinds=2, size=None):
+    """The right number of bytes, but for what is given.
+
+    kinds  2: keys and values
+    size   of one number
+    """
+    size = dtype.itemsize if size is None else size
+    return kinds * batch * num_kv_heads * length * head_dim * size * layers
+
+
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
 def keys_only(batch, num_kv_heads, length, head_dim, dtype, layers):
     """Only the keys, or only the values, are counted.
 
     Both are stored: multiply by 2.
     """
-    return batch * num_kv_heads * length * head_dim * dtype.itemsize * layers
+    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, kinds=1)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1237,7 +1301,9 @@ def bits_counted(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     dtype.itemsize is the number of bytes; torch.finfo(dtype).bits is 8 times as many.
     """
-    return 2 * batch * num_kv_heads * length * head_dim * torch.finfo(dtype).bits * layers
+    return _bytes(
+        batch, num_kv_heads, length, head_dim, dtype, layers, size=torch.finfo(dtype).bits
+    )
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1246,7 +1312,7 @@ def numbers_counted(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, the bytes of one number.
     """
-    return 2 * batch * num_kv_heads * length * head_dim * layers
+    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, size=1)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1255,7 +1321,16 @@ def always_two_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, the bytes of one number.
     """
-    return 2 * batch * num_kv_heads * length * head_dim * 2 * layers
+    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, size=2)
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def always_four_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """Every number is taken to have four bytes, whatever its dtype.
+
+    Multiply by dtype.itemsize, the bytes of one number.
+    """
+    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, size=4)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1264,7 +1339,7 @@ def one_layer_only(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Every layer has a cache of its own: multiply by the number of layers.
     """
-    return 2 * batch * num_kv_heads * length * head_dim * dtype.itemsize
+    return _bytes(batch, num_kv_heads, length, head_dim, dtype, 1)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1273,7 +1348,9 @@ def float_returned(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     A count is an int: use // instead of /, or dtype.itemsize.
     """
-    return 2 * batch * num_kv_heads * length * head_dim * torch.finfo(dtype).bits / 8 * layers
+    return _bytes(
+        batch, num_kv_heads, length, head_dim, dtype, layers, size=torch.finfo(dtype).bits / 8
+    )
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes, null=True)
@@ -1477,7 +1554,7 @@ def maximum_begins_with_zero(q, k, v, keep=None):
         total = powers.sum(-1, keepdim=True)
         return torch.where(total > 0, powers / total, 0.0)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -1504,7 +1581,7 @@ def scale_rounded_to_float32(q, k, v, keep=None):
     Use a Python number: math.sqrt(D), or D ** 0.5.
     """
     root = torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32)).item()
-    return _attend(q, *_shared(q, k, v), keep, times=math.sqrt(q.shape[-1]) / root)
+    return _right(q, k, v, keep, times=math.sqrt(q.shape[-1]) / root)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -1519,7 +1596,7 @@ def lowest_number_filled(q, k, v, keep=None):
             scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
         return torch.softmax(scores, -1)
 
-    return _attend(q, *_shared(q, k, v), keep, weigh=weigh)
+    return _right(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
@@ -1681,7 +1758,9 @@ def floats_only(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, which every dtype has.
     """
-    return 2 * batch * num_kv_heads * length * head_dim * (torch.finfo(dtype).bits // 8) * layers
+    return _bytes(
+        batch, num_kv_heads, length, head_dim, dtype, layers, size=torch.finfo(dtype).bits // 8
+    )
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
