@@ -18,8 +18,8 @@ from grader.judging.marks import Check, CheckCase, Mistake, Trial
 from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
 from grader.judging.student import Student
 
-TRIAL_INPUTS = 60  # on which the student's answer runs
-COMPARED_INPUTS = 24  # of those on which it is wrong: a mistake runs on them too
+TRIAL_INPUTS = 48  # on which the student's answer runs
+COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
 MAX_SHARE_OTHER = 0.1  # of the inputs on which the answer is wrong, where a mistake may differ
 TrialInput = tuple[Trial, int]  # and the number of the draw
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)

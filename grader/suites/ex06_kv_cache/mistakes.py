@@ -206,7 +206,7 @@ def scale_of_the_length(q, k, v, past=None):
     The width of the queries, q.shape[-1], does not change as the past grows.
     """
     n = k.shape[-2] + (past[0].shape[-2] if past else 0)
-    return _right(q, k, v, past, scale=n**-0.5)
+    return _right(q, k, v, past, scale=max(n, 1) ** -0.5)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
