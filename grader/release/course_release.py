@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # nbgrader brings it
 COURSE, EXCHANGE = "course", "exchange"
 BUNDLE, GRADESCOPE = "attention-by-hand.zip", "gradescope.zip"
 SEALED_BUNDLE_NAME = "attention-by-hand-sealed.zip"
+WEAKEST_WALL = "locked"  # of marks that count, as `grader class` demands it
 CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
 _CONFIG_TEMPLATE = """\
 # The course's own settings, yours to change: `make release` does not write over this file.
@@ -162,7 +163,7 @@ def _release_sealed_bundle(
 def _release_nbgrader_config(course: Path, terms: ReleaseTerms) -> None:
     text = _GENERATED_CONFIG_TEMPLATE.format(
         root=str(catalog.ROOT), packs=list(map(str, list_packs_in_use())), language=terms.language,
-        device=terms.device, weakest=terms.course.wall or "process", shows=terms.course.shows,
+        device=terms.device, weakest=terms.course.wall or WEAKEST_WALL, shows=terms.course.shows,
     )  # fmt: skip
     if terms.course.path is not None:
         (course / COURSE_FILE).write_text(

@@ -7,9 +7,11 @@ import nbformat
 import pytest
 
 from grader.core.translation import Words
+from grader.release import course_release
 from grader.release.nbgrader_bridge.judged_autograde import read_nbgrader_timestamp
 from grader.release.nbgrader_bridge.read_cells import read_nbgrader_cells
 from grader.release.nbgrader_bridge.submitted_answer import find_submitted_answer
+from grader.worker import walls
 from tests.notebooks.course import SLUG, answered, api, asked, hand_in, released, run
 
 DATA = {"image/png": "iVBORw0KGgo="}
@@ -129,6 +131,13 @@ def test_one_that_is_not_clear_is_named_and_stops_nobody(graded):
 def test_formgrader_lists_everybody_whatever_a_time_stamp_says(graded):
     listed = {s["student"]: s["timestamp"] for s in api(graded[0]).get_submissions(SLUG)}
     assert listed == {"odd": None, "ren": None, "two": None}
+
+
+def test_marks_that_count_are_not_given_behind_the_weakest_wall(graded):
+    judge = course_release.load_nbgrader_config(graded[0]).Judge
+    assert judge.weakest == "locked"
+    with pytest.raises(walls.NoSuchWall, match="demands the wall 'locked'"):
+        walls.choose_wall("process", weakest=judge.weakest)
 
 
 def test_feedback_is_made_of_everybody_and_released_to_those_who_can_fetch_it(graded):

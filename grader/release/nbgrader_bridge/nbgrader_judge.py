@@ -44,7 +44,7 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
     language = Unicode("en", help="Of what students read: en or zh.").tag(config=True)
     isolation = Unicode("auto", help="The wall: auto, locked or contained.").tag(config=True)
     device = Unicode("cpu", help="cpu or cuda.").tag(config=True)
-    weakest = Unicode("process", help="The weakest wall that is accepted.").tag(config=True)
+    weakest = Unicode("locked", help="The weakest wall that is accepted.").tag(config=True)
     shows = Unicode("open", help="To students: open, hints, verdicts, nothing.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:

@@ -46,7 +46,7 @@ def _open_nbgrader_grader(course: Path) -> OfficialGrader:
     return OfficialGrader(
         load_grading_secret(course), str(judge.get("isolation", "auto")), str(judge.get("device",
         "cpu")),
-        str(judge.get("weakest", "process")),
+        str(judge.get("weakest", "locked")),
     )  # fmt: skip
 
 
