@@ -116,6 +116,7 @@ def test_a_class_of_another_process_knows_it(use, tmp_path):
     shutil.copy(SOLUTION, student)
     done = grader("class", student.parent, "ex50", "-o", tmp_path / "results", "--jobs", "1")
     assert done.returncode == 0, done.stderr
+    assert "Every total is 0, because no exercise of this run counts" in done.stdout
     report = json.loads((tmp_path / "results/students/ada/report.json").read_text())
     assert report["further"][0]["score"] == {"earned": 3, "possible": 3, "not_run": 0}
 
@@ -128,10 +129,14 @@ def test_an_appeal_finds_the_packs_of_the_course(use, tmp_path):
     (tmp_path / "submissions/ada").mkdir(parents=True)
     shutil.copy(SOLUTION, tmp_path / "submissions/ada")
     course, results = tmp_path / "course.toml", tmp_path / "results"
-    course.write_text(f"packs = ['{SAMPLE}']\nspeed = false\n[[exercises]]\nex = 'ex50'\n")
+    course.write_text(
+        f"packs = ['{SAMPLE}']\nspeed = false\n[[exercises]]\nex = 'ex50'\nweight = 2\n"
+    )
     done = run("class", tmp_path / "submissions", "-o", results, "--jobs", 1, "--course", course)
     assert done.exit_code == 0, done.output
+    assert "Every total is 0" not in done.output
     report = results / "students/ada/report.json"
+    assert json.loads(report.read_text())["mark"]["total"] == 6
     assert "the same" in run("replay", report).output
     course.write_text("")
     for arguments in (

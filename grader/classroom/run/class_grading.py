@@ -103,8 +103,19 @@ def grade_class(asked: ClassRequest, progress: ClassProgress, *, resume: bool) -
         for p in list_abandoned_student_folders(asked.results, run)
     ]
     return ClassGraded(
-        summary=summary, graded=run.graded, remarks=(*remarks, *unused, *of_nobody, *left)
+        summary=summary,
+        graded=run.graded,
+        remarks=(*remarks, *unused, *of_nobody, *left, *_explain_zero_totals(summary)),
     )
+
+
+def _explain_zero_totals(summary: ClassSummary) -> Iterator[str]:
+    """Yield why every total is 0 if no exercise counts, as of a pack alone."""
+    if not summary.core:
+        yield (
+            "Every total is 0, because no exercise of this run counts: give those of the further "
+            "track a `weight` in course.toml."
+        )
 
 
 def read_class_lateness(

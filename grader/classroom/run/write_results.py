@@ -110,7 +110,8 @@ class WrittenResults:
             return report
         marks = {e.slug: build_exercise_mark(e, mine, late) for e in report.exercises}
         weights = find_counted_weights(run.exercises, course.weights)
-        return replace(report, mark=build_course_mark(course.name, marks, weights))
+        mark = build_course_mark(course.name, marks, weights)
+        return replace(report, mark=mark) if mark.exercises else report
 
     def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
         text, page = as_json.write_report_json(report), place / "report.html"
