@@ -100,6 +100,14 @@ def test_no_right_answer_lies_in_it(root):
     assert "ex17_bug_hunt cannot be sealed" in (root / "SEALED.md").read_text(encoding="utf-8")
 
 
+def test_demonstrations_that_are_nearly_an_answer_are_left_out_and_not_named(root):
+    assert not list((root / "docs").glob("traps*"))
+    for page in ("README.md", "README.zh-CN.md"):
+        text, whole = ((top / page).read_text(encoding="utf-8") for top in (root, ROOT))
+        assert "docs/traps" in whole and "docs/traps" not in text
+        assert "`EX=ex03`" in text
+
+
 def test_a_right_answer_earns_everything_that_is_left(root, tmp_path):
     (tmp_path / f"{SLUG}.py").write_text(SOLUTION, encoding="utf-8")
     said = grader(root, "grade", SLUG, "--submission", tmp_path)

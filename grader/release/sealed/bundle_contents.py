@@ -19,6 +19,9 @@ EXCLUDED_SUITE_FILES = (
     "mistakes.py", "variants.py", "trials.py", "hard.toml", "play.py", "show.py", "drills.toml",
     "bench_*.py", "parties/*",
 )  # fmt: skip
+# Demonstrations whose code is nearly an answer, in the folder and on the pages about it.
+_EXCLUDED_PLACES = ("docs/traps/", "docs/traps.")
+_LEFT_OUT_LINK = re.compile(r"[^.。\n]*\]\(docs/traps\.\w+\.md\)[^.。]*[.。]")  # its sentence
 _MISTAKES_TABLES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 
 
@@ -43,7 +46,7 @@ def list_sealed_bundle_files(
     kept = [e for e in exercises if e.slug in stored]
     for name, content in bundle.list_open_bundle_files(kept, notebooks, course):
         if _is_in_sealed_bundle(name, stored.keys()):
-            yield name, seal_without_mistakes(content) if name.endswith("/zh.toml") else content
+            yield name, _seal_bundle_file(name, content)
     for slug, one in stored.items():
         yield f"{sealed_bundle.STORED_CASES_FOLDER}/{slug}.safetensors", one.content
     expected = ROOT / REFERENCE_PACKAGE / "expected.py"  # defines `Expected`, and holds no answer
@@ -53,13 +56,22 @@ def list_sealed_bundle_files(
     yield sealed_bundle.SEALED_PAGE_NAME, write_sealed_page(exercises, recorded, seed).encode()
 
 
+def _seal_bundle_file(name: str, content: bytes) -> bytes:
+    """Return a file's content without what a sealed bundle leaves out."""
+    if name.endswith("/zh.toml"):
+        return seal_without_mistakes(content)
+    if name.startswith("README."):
+        return _LEFT_OUT_LINK.sub("", content.decode()).encode()
+    return content
+
+
 def seal_without_mistakes(chinese: bytes) -> bytes:
     """Return a suite's zh.toml without the mistakes, whose cures would give away the answer."""
     return _MISTAKES_TABLES.sub("", chinese.decode()).encode()
 
 
 def _is_in_sealed_bundle(name: str, slugs: Collection[str]) -> bool:
-    if name.startswith(f"{REFERENCE_PACKAGE}/"):
+    if name.startswith((f"{REFERENCE_PACKAGE}/", *_EXCLUDED_PLACES)):
         return False
     room, _, rest = name.partition("grader/suites/")
     if room or "/" not in rest:
