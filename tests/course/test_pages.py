@@ -10,7 +10,8 @@ from grader.cli.app import app
 from grader.core.catalog import ROOT
 
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
-PAGES = [ENGLISH, CHINESE, ROOT / "docs/instructors.md", ROOT / ".devcontainer/README.md"]
+TEACHING = [ROOT / f"docs/{p}.md" for p in ("instructors", "classes", "nbgrader", "packs", "scale")]
+PAGES = [ENGLISH, CHINESE, *TEACHING, ROOT / ".devcontainer/README.md"]
 GOALS = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
 COMMANDS = set(typer.main.get_command(app).commands)
 each = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -54,7 +55,10 @@ def test_both_readmes_have_the_same_tables():
 def test_both_readmes_lead_to_the_same_pages():
     """Where a page is there in Chinese, the Chinese one leads to that."""
     found = [
-        [re.sub(r"\.(en|zh)\.md", ".md", link) for link in re.findall(r"\]\((.*?)\)", text(page))]
+        [
+            re.sub(r"\.(en|zh)\.md|/zh-cn(?=/)", lambda m: ".md" * bool(m[1]), link)
+            for link in re.findall(r"\]\((.*?)\)", text(page))
+        ]
         for page in (ENGLISH, CHINESE)
     ]
     assert found[0] == found[1]
