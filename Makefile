@@ -205,8 +205,9 @@ bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's ow
 wheel: $(CORE) ## build the wheel in dist/
 	@$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-picture: $(CORE) ## draw docs/report.svg from a real run
+picture: $(CORE) ## draw docs/report.svg from a real run, and the pictures of the lessons
 	@$(PY) -m docs.picture
+	@$(PY) -m docs.lesson_pictures
 
 print-install: # the command that installs, for those who want to see it
 	@echo '$(INSTALL)'

@@ -5,7 +5,12 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.authoring import allowed_page, architecture_page, exercise_index
+from grader.authoring import (
+    allowed_page,
+    architecture_page,
+    exercise_index,
+    lesson_notes,
+)
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.errors import UserError
@@ -88,7 +93,11 @@ def make_lesson(exercise: Exercise, source: str, language: str = "en") -> str:
                 parts.append(f"```{language_of_code}\n{code}\n```")
         elif cell.language == language:
             parts.append(cell.text)
-    return "\n\n".join(parts) + "\n"
+    if picture := lesson_notes.write_picture_link(exercise.slug, language):
+        title, _, rest = parts[1].partition("\n\n")
+        parts[1] = f"{title}\n\n{picture}\n\n{rest}"
+    parts.append(lesson_notes.write_lesson_papers(exercise.slug, language))
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _make_skeleton_cell(exercise: Exercise, code: str) -> str:

@@ -12,6 +12,7 @@ from grader.submission.answer_file import locate_lesson_of_submission
 
 _EXTRAS = ["latex", "fenced-code-blocks", "tables"]
 _OUTSIDE_LINK = re.compile(r'<a href="(https?://)')
+_STILL_PICTURE = re.compile(r"<p><img [^>]*></p>\n?")  # the page has one that moves
 _INSIDE_LINK = re.compile(r'<a href="(?!https?://|#)[^"]*">(.*?)</a>', re.DOTALL)
 
 
@@ -29,5 +30,6 @@ def render_lesson(slug: str, words: Words, root: Path = ROOT) -> str:
 def _render_lesson_text(text: str) -> str:
     """Return HTML of our own Markdown; links to other files of the project become text."""
     html = str(markdown2.markdown(text, extras=_EXTRAS))
+    html = _STILL_PICTURE.sub("", html)
     html = _INSIDE_LINK.sub(r"\1", html)
     return _OUTSIDE_LINK.sub(r'<a target="_blank" rel="noopener noreferrer" href="\1', html)

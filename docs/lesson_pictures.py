@@ -1,0 +1,171 @@
+"""Draws a still picture for each core lesson, from numbers that the reference computes.
+
+One sentence goes through all pictures. Its vectors are drawn from a fixed seed.
+Run by `make picture`.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+
+from docs.table_picture import PictureTable, draw_table_picture
+from grader.authoring.lesson_notes import LESSON_PICTURE_WORDS
+from grader.core.catalog import ROOT
+from grader.judging.draw import Draw
+from reference.ex01_softmax import exact_softmax
+from reference.ex02_masking import exact_masked_softmax
+from reference.ex03_sdpa import exact_attention
+from reference.ex04_heads import exact_split_heads
+from reference.ex05_causal_mask import exact_window_mask
+from reference.ex07_mqa_gqa import kv_cache_bytes
+from reference.expected import Array
+
+SENTENCE = ("the", "cat", "sat", "down")
+WIDTH, TILE = 8, 2  # numbers in a vector, keys in a tile
+_MIB = 2**20
+
+
+def draw_lesson_picture(slug: str) -> str:
+    """Return the picture of a lesson as SVG."""
+    return draw_table_picture(slug, LESSON_PICTURE_WORDS[slug].english, LESSON_TABLES[slug]())
+
+
+def _vectors(role: str) -> Array:
+    rows = [Draw("lessons", role, word).normal(WIDTH, dtype=torch.float64) for word in SENTENCE]
+    return np.asarray(torch.stack(rows))
+
+
+def _scores(scale: float = WIDTH**-0.5) -> Array:
+    return np.asarray(_vectors("q") @ _vectors("k").T * scale)
+
+
+def _table(title: str, values: Array, keep: Array | None = None) -> PictureTable:
+    """Return a table of queries (the last words of the sentence) and keys."""
+    rows, columns = SENTENCE[-len(values) :], SENTENCE[: values.shape[-1]]
+    return PictureTable(title=title, rows=rows, columns=columns, values=values, keep=keep)
+
+
+def _softmax_tables() -> list[PictureTable]:
+    powers = np.exp(_scores() - _scores().max(-1, keepdims=True))
+    return [
+        _table("scores", _scores()),
+        _table("exp(score - row maximum)", powers),
+        _table("weights: rows sum to 1", exact_softmax(_scores())),
+    ]
+
+
+def _masking_tables() -> list[PictureTable]:
+    keep = np.tile(np.arange(len(SENTENCE)) < len(SENTENCE) - 1, (len(SENTENCE), 1))
+    return [
+        _table("scores", _scores()),
+        _table("scores, one key hidden", _scores(), keep),
+        _table("weights", exact_masked_softmax(_scores(), keep), keep),
+    ]
+
+
+def _attention_tables() -> list[PictureTable]:
+    q, k, v = map(_vectors, "qkv")
+    return [
+        _table("weights with 1/sqrt(D)", exact_attention(q, k, v)[1]),
+        _table("weights without it", exact_attention(q, k, v, scale=1.0)[1]),
+    ]
+
+
+def _heads_tables() -> list[PictureTable]:
+    q, k, v = (exact_split_heads(_vectors(role), 2) for role in "qkv")
+    weights = exact_attention(q, k, v)[1]
+    return [_table(f"weights of head {head}", weights[head]) for head in range(2)]
+
+
+def _causal_tables() -> list[PictureTable]:
+    length = len(SENTENCE)
+    square, last = (exact_window_mask(rows, length, 2 * length) for rows in (length, 2))
+    weights = exact_attention(*map(_vectors, "qkv"), square)[1]
+    return [
+        _table("weights, causal", weights, square),
+        _table("last 2 queries: bottom-right", weights[-2:], last),
+        _table("window of 2 keys", exact_attention(*map(_vectors, "qkv"),
+               exact_window_mask(length, length, 2))[1], exact_window_mask(length, length, 2)),
+    ]  # fmt: skip
+
+
+def _cache_tables() -> list[PictureTable]:
+    q, k, v = map(_vectors, "qkv")
+    tables = []
+    for old in (2, 3):
+        keep = exact_window_mask(1, old + 1, len(SENTENCE))
+        weights = exact_attention(q[old : old + 1], k[: old + 1], v[: old + 1], keep)[1]
+        columns = (*(f"{word} (kept)" for word in SENTENCE[:old]), f"{SENTENCE[old]} (new)")
+        tables.append(
+            PictureTable(
+                title=f"step {old}: one new row of weights", rows=(SENTENCE[old],),
+                columns=columns, values=weights, wide=True,
+            )
+        )  # fmt: skip
+    return tables
+
+
+def _grouped_tables() -> list[PictureTable]:
+    counts = (8, 4, 2, 1)
+    sizes = [
+        kv_cache_bytes(1, heads, 4096, 128, torch.float16, 32).exact.item() / _MIB
+        for heads in counts
+    ]
+    reads = np.arange(8) // 4 == np.array([[0], [1]])
+    return [
+        PictureTable(
+            title="8 query heads read 2 key/value heads", rows=("kv 0", "kv 1"),
+            columns=tuple(f"q {head}" for head in range(8)),
+            values=reads * 1.0, keep=reads, digits=0,
+        ),
+        PictureTable(
+            title="cache in MiB: 4096 tokens, D = 128, 32 layers, float16", rows=("MiB",),
+            columns=tuple(f"Hk = {heads}" for heads in counts), values=np.array([sizes]), digits=0,
+        ),
+    ]  # fmt: skip
+
+
+def _tiles_tables() -> list[PictureTable]:
+    scores = _scores()[2]
+    top, total, steps = -np.inf, 0.0, []
+    for start in range(0, len(scores), TILE):
+        tile = scores[start : start + TILE]
+        new = max(top, tile.max())
+        total = total * np.exp(top - new) + np.exp(tile - new).sum()
+        top = new
+        steps.append((top, total))
+    weights = np.exp(scores - top) / total
+    return [
+        PictureTable(title="scores of 'sat', in tiles of 2", rows=("sat",), columns=SENTENCE,
+                     values=scores[None]),
+        PictureTable(title="kept between tiles", rows=("maximum", "sum"),
+                     columns=("tile 0", "tile 1"),
+                     values=np.array(steps).T),
+        PictureTable(title="weights in the end", rows=("sat",), columns=SENTENCE,
+                     values=weights[None]),
+    ]  # fmt: skip
+
+
+LESSON_TABLES: Mapping[str, Callable[[], list[PictureTable]]] = {
+    "ex01_softmax": _softmax_tables,
+    "ex02_masking": _masking_tables,
+    "ex03_sdpa": _attention_tables,
+    "ex04_heads": _heads_tables,
+    "ex05_causal_mask": _causal_tables,
+    "ex06_kv_cache": _cache_tables,
+    "ex07_mqa_gqa": _grouped_tables,
+    "ex08_cuda_sdpa": _tiles_tables,
+}
+
+
+def main() -> None:
+    """Write the pictures."""
+    for slug in LESSON_TABLES:
+        path = ROOT / "docs" / "lessons" / f"{slug}.svg"
+        path.write_text(draw_lesson_picture(slug), encoding="utf-8")
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Says what the picture of each core lesson shows, and lists the papers behind the lesson."""
+
+from dataclasses import dataclass
+
+_ARXIV = "https://arxiv.org/abs/"
+_VASWANI = ("Vaswani et al., Attention Is All You Need, 2017", "1706.03762")
+_FLASH = ("Dao et al., FlashAttention, 2022", "2205.14135")
+_ONLINE = ("Milakov and Gimelshein, Online normalizer calculation for softmax, 2018", "1805.02867")
+LESSON_PAPERS = {
+    "ex01_softmax": (_VASWANI, _ONLINE),
+    "ex02_masking": (_VASWANI,),
+    "ex03_sdpa": (_VASWANI,),
+    "ex04_heads": (_VASWANI,),
+    "ex05_causal_mask": (
+        _VASWANI,
+        ("Beltagy, Peters and Cohan, Longformer, 2020", "2004.05150"),
+        ("Jiang et al., Mistral 7B, 2023", "2310.06825"),
+    ),
+    "ex06_kv_cache": (
+        ("Pope et al., Efficiently Scaling Transformer Inference, 2022", "2211.05102"),
+    ),
+    "ex07_mqa_gqa": (
+        ("Shazeer, Fast Transformer Decoding: One Write-Head is All You Need, 2019", "1911.02150"),
+        ("Ainslie et al., GQA, 2023", "2305.13245"),
+    ),
+    "ex08_cuda_sdpa": (_ONLINE, _FLASH, ("Dao, FlashAttention-2, 2023", "2307.08691")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureWords:
+    """What a picture shows, in both languages, for readers who cannot see it."""
+
+    english: str
+    chinese: str
+
+
+_ABOUT = 'The sentence "the cat sat down": '
+_ABOUT_ZH = "句子 “the cat sat down”："
+LESSON_PICTURE_WORDS = {
+    "ex01_softmax": PictureWords(
+        english=f"{_ABOUT}a table of scores, their exponentials after the row maximum is "
+        "subtracted, and the weights, whose rows sum to 1.",
+        chinese=f"{_ABOUT_ZH}分数表、减去每行最大值之后的指数，以及每行之和为 1 的权重。",
+    ),
+    "ex02_masking": PictureWords(
+        english=f'{_ABOUT}the scores, the same with the key "down" hidden, and the weights, '
+        "which are 0 there and still sum to 1 in every row.",
+        chinese=f"{_ABOUT_ZH}分数、隐藏 “down” 后的分数，以及那里为 0、每行之和仍为 1 的权重。",
+    ),
+    "ex03_sdpa": PictureWords(
+        english=f"{_ABOUT}the weights with the scale 1/sqrt(D), and the sharper ones without it.",
+        chinese=f"{_ABOUT_ZH}乘以 1/sqrt(D) 的权重，以及不乘时更尖锐的权重。",
+    ),
+    "ex04_heads": PictureWords(
+        english=f"{_ABOUT}two heads, each with weights of its own from half of the width.",
+        chinese=f"{_ABOUT_ZH}两个头，各用一半宽度算出自己的权重。",
+    ),
+    "ex05_causal_mask": PictureWords(
+        english=f"{_ABOUT}causal weights in a triangle, the same for the last 2 queries, and "
+        "with a window of 2 keys.",
+        chinese=f"{_ABOUT_ZH}三角形的因果权重、最后 2 个查询的权重，以及窗口为 2 个键的权重。",
+    ),
+    "ex06_kv_cache": PictureWords(
+        english=f"{_ABOUT}each step computes one new row of weights; the keys before it are kept.",
+        chinese=f"{_ABOUT_ZH}每一步只算一行新的权重，之前的键都保留着。",
+    ),
+    "ex07_mqa_gqa": PictureWords(
+        english="8 query heads share 2 key/value heads in consecutive groups of 4; the cache "
+        "shrinks with the number of key/value heads.",
+        chinese="8 个查询头每连续 4 个共用一个 KV 头；缓存随 KV 头的个数缩小。",
+    ),
+    "ex08_cuda_sdpa": PictureWords(
+        english=f'{_ABOUT}the scores of "sat" in two tiles, the running maximum and sum after each '
+        "tile, and the weights that follow.",
+        chinese=f"{_ABOUT_ZH}“sat” 的分数分成两块，每块之后的最大值与和，以及由此得到的权重。",
+    ),
+}
+
+
+def write_picture_link(slug: str, language: str) -> str:
+    """Return the Markdown that shows a lesson's picture; empty if it has none."""
+    if slug not in LESSON_PICTURE_WORDS:
+        return ""
+    said = LESSON_PICTURE_WORDS[slug]
+    return f"![{said.chinese if language == 'zh' else said.english}]({slug}.svg)"
+
+
+def write_lesson_papers(slug: str, language: str) -> str:
+    """Return links to the papers of a lesson as a paragraph; empty if none is listed."""
+    links = "; ".join(f"[{what}]({_ARXIV}{number})" for what, number in LESSON_PAPERS.get(slug, ()))
+    head = "**论文。**" if language == "zh" else "**Papers.**"
+    return f"{head} {links}." if links else ""
