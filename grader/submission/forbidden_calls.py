@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from grader.core import allowed_tables
 from grader.core.records import Exercise
 from grader.submission.allowed_names import SubmissionNames
-from grader.submission.scopes import Function
+from grader.submission.scopes import Function, list_unread_annotations
 from grader.worker.child.builtin_names import BUILTINS, FRAME_NAMES, ORDINARY_DUNDERS, is_dunder
 
 _ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
@@ -57,7 +57,7 @@ class ForbiddenUseFinder:
         }
         self._names = SubmissionNames(tree, frozenset(self._modules))
         self._gone = dict(self._refused_imports(tree))
-        self._unread = {id(n) for n in _list_submission_annotations(tree)}
+        self._unread = {id(n) for n in list_unread_annotations(tree)}
 
     def _refused_imports(self, tree: ast.Module) -> Iterator[tuple[str, str]]:
         """Yield each name that a refused import would bind, and why it is refused."""
@@ -282,19 +282,6 @@ class ForbiddenUseFinder:
 
 _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set",
                   "str", "tuple")  # fmt: skip
-
-
-def _list_submission_annotations(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes of annotations, if the file says that annotations are texts."""
-    if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__"
-               and any(a.name == "annotations" for a in s.names) for s in tree.body):  # fmt: skip
-        return
-    for node in ast.walk(tree):
-        match node:
-            case ast.arg(annotation=ast.expr() as told) | ast.AnnAssign(annotation=told):
-                yield from ast.walk(told)
-            case ast.FunctionDef(returns=ast.expr() as told):
-                yield from ast.walk(told)
 
 
 def _explain_forbidden_dunder(name: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which names mean something of their own where: in functions, lambdas and comprehensions."""
+"""Which names mean something of their own where, and which nodes are never evaluated."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -109,3 +109,16 @@ def list_submitted_bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield name
             case ast.MatchMapping(rest=str(name)) | ast.ExceptHandler(name=str(name)):
                 yield name
+
+
+def list_unread_annotations(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of annotations, if the file says that annotations are texts."""
+    if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__"
+               and any(a.name == "annotations" for a in s.names) for s in tree.body):  # fmt: skip
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(annotation=ast.expr() as told) | ast.AnnAssign(annotation=told):
+                yield from ast.walk(told)
+            case ast.FunctionDef(returns=ast.expr() as told):
+                yield from ast.walk(told)
