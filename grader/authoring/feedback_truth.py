@@ -1,7 +1,7 @@
 """Decides by computing whether the mistake that a report names is the one that an answer makes."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice, zip_longest
 from types import ModuleType
@@ -16,6 +16,7 @@ from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.worker.in_process import load_text_without_wall
 
 INPUT_SECONDS = 10.0  # of the processor, for one input of a trial
+SCREENED_INPUTS = 3  # on which a pair is tried before it is compared on all
 MAX_SHARE_UNEXPLAINED = 0.1  # of the inputs on which the answer is wrong, for a name that is near
 
 
@@ -26,6 +27,22 @@ class Truth(Enum):
     NEAR = "has nearly always the answer's numbers where the answer is wrong, or is wrong elsewhere"
     FALSE = "has other numbers where the answer is wrong"
     UNKNOWN = "no trial calls it"
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerRun:
+    """An answer, the inputs of some names, and those of them on which it is wrong.
+
+    Inputs with half precision, or on the device meta, count only if no others fail: not to raise
+    half precision and to ignore devices go with any mistake.
+    """
+
+    source: str
+    names: frozenset[str]
+    side: SideBySide
+    inputs: Sequence[Input]
+    failing: Mapping[Input, TrialValues]
+    of_all: Sequence[Input]  # special ones too
 
 
 class NameTruth:
@@ -46,18 +63,24 @@ class NameTruth:
         ids  of one mistake, or of two that are made at once
 
         Only trials that call the names of these mistakes run. Of an answer with two mistakes one
-        may also be true of either alone, where that is known. With a false name comes the smallest
-        input on which it differs.
+        may also be true of either alone, where that is known, or together with another mistake of
+        the catalogue. With a false name comes the smallest input on which it differs.
         """
         mistake = self._find(ids)
         names = set(self._known.names(mistake)) if mistake else set[str]()
         if mistake is None or not any(names & set(trial.of) for trial in self._trials):
             return Truth.UNKNOWN, None
         sources = (answer.source, *(answer.parts if len(ids) == 1 else ()))
-        found = [self._compare(source, mistake, names) for source in sources]
-        for truth in (Truth.TRUE, Truth.NEAR):
-            if any(one == truth for one, _ in found):
-                return truth, None
+        runs = [self._run(source, names) for source in sources]
+        found = [self._compare(run, mistake) for run in runs]
+        kinds = [one for one, _ in found]
+        if Truth.TRUE in kinds:
+            return Truth.TRUE, None
+        alone = answer.mistakes > 1 and len(ids) == 1 and not answer.parts
+        if alone and self._has_partner(runs[0], mistake):
+            return Truth.TRUE, None
+        if Truth.NEAR in kinds:
+            return Truth.NEAR, None
         told = [values for _, values in found if values is not None]
         return Truth.FALSE, min(told, key=lambda values: values.elements)
 
@@ -68,38 +91,68 @@ class NameTruth:
             return self._known.pair(one, other) or self._known.pair(other, one)
         return one
 
-    def _compare(
-        self, source: str, mistake: Mistake, names: Collection[str]
-    ) -> tuple[Truth, TrialValues | None]:
-        wrong, named = self._load(source), self._load(source)
-        for name in names:
-            setattr(named, name, getattr(self._known.module(mistake), name))
+    def _has_partner(self, run: _AnswerRun, mistake: Mistake) -> bool:
+        """Return whether an answer is this mistake and another at once, and not the other alone."""
+        some = dict(islice(run.failing.items(), SCREENED_INPUTS))
+        for other in self._known.mistakes:
+            if other.of != mistake.of or other.id == mistake.id:
+                continue
+            pair = self._find((mistake.id, other.id))
+            if pair is None or self._list_unexplained(run, self._bind(run, pair), some):
+                continue
+            if self._is_same(run, pair) > self._is_same(run, other):
+                return True
+        return False
+
+    def _is_same(self, run: _AnswerRun, mistake: Mistake) -> int:
+        """Return 2 if a mistake is the answer to the last digit, 1 if coarsely, 0 if it is not."""
+        if run.side.first_difference(self._bind(run, mistake), run.of_all) is None:
+            return 2
+        return int(self._compare(run, mistake)[0] is Truth.TRUE)
+
+    def _run(self, source: str, names: Collection[str]) -> _AnswerRun:
+        """Run an answer on the inputs of the trials that call these names."""
+        wrong = self._load(source)
         side = SideBySide(self._exercise, wrong, self._trials, INPUT_SECONDS, known_right=False)
         inputs = side.choose_inputs(names, self._inputs)
-        differs = side.first_difference(named, inputs)
+        failing = self._right.list_differences(wrong, inputs)
+        plain = {one: told for one, told in failing.items() if not self._is_special(one, told)}
+        kept = [one for one in inputs if not self._is_special(one, failing.get(one))]
+        return _AnswerRun(
+            source, frozenset(names), side, kept if plain else inputs, plain or failing, inputs
+        )
+
+    def _bind(self, run: _AnswerRun, mistake: Mistake) -> ModuleType:
+        """Return the answer's module with a mistake in the place of its own functions."""
+        named = self._load(run.source)
+        for name in run.names:
+            setattr(named, name, getattr(self._known.module(mistake), name))
+        return named
+
+    def _compare(self, run: _AnswerRun, mistake: Mistake) -> tuple[Truth, TrialValues | None]:
+        named = self._bind(run, mistake)
+        differs = run.side.first_difference(named, run.of_all)
         if differs is None:
             return Truth.TRUE, None
-        failing = self._right.list_differences(wrong, inputs)
-        if not failing:  # the answer is right in what the mistake gets wrong
+        if not run.failing:  # the answer is right in what the mistake gets wrong
             return Truth.FALSE, differs
-        # Half precision that is not raised and devices that are ignored go with any mistake.
-        if plain := [one for one, told in failing.items() if not self._is_special(one, told)]:
-            inputs = [one for one in inputs if not self._is_special(one, failing.get(one))]
-            failing = {one: failing[one] for one in plain}
-        unexplained = self._list_unexplained(side, named, failing)
-        if len(unexplained) > MAX_SHARE_UNEXPLAINED * len(failing):
+        unexplained = self._list_unexplained(run, named, run.failing)
+        if len(unexplained) > MAX_SHARE_UNEXPLAINED * len(run.failing):
             least = min(unexplained, key=lambda told: told.elements)
-            share = f"on {len(unexplained)} of {len(failing)} inputs on which the answer is wrong"
+            count = f"{len(unexplained)} of {len(run.failing)}"
+            share = f"on {count} inputs on which the answer is wrong"
             return Truth.FALSE, replace(least, why=f"{least.why}; {share}")
         if unexplained:
             return Truth.NEAR, None
-        beside = side.first_difference(named, [one for one in inputs if one not in failing])
-        if beside is not None and len(names) > 1:  # one of two functions is not wrong at all
+        beside = run.side.first_difference(
+            named, [one for one in run.inputs if one not in run.failing]
+        )
+        if beside is not None and len(run.names) > 1:  # one of two functions is not wrong at all
             return Truth.FALSE, beside
         return Truth.TRUE if beside is None else Truth.NEAR, None
 
     def _list_unexplained(
-        self, side: SideBySide, named: ModuleType, failing: Mapping[Input, TrialValues]
+        self, run: _AnswerRun, named: ModuleType, failing: Mapping[Input, TrialValues]
     ) -> list[TrialValues]:
         """Return the failing inputs on which a mistake has other numbers than the answer.
 
@@ -109,7 +162,7 @@ class NameTruth:
         other = SideBySide(self._exercise, named, self._trials, INPUT_SECONDS, known_right=False)
         found = []
         for one, told in failing.items():
-            pairs = zip_longest(side.right_values(*one), other.right_values(*one))
+            pairs = zip_longest(run.side.right_values(*one), other.right_values(*one))
             for place, (ours, theirs) in enumerate(islice(pairs, told.place + 1)):
                 if why := compare_numbers_coarsely(ours, theirs):
                     found.append(replace(told, why=f"value {place}: {why}"))

@@ -186,9 +186,23 @@ def test_two_names_at_once_must_both_be_true(truth):
     assert alone[0] is FeedbackClass.FALSE
 
 
-def test_a_name_for_one_of_two_written_mistakes_is_near(truth, written):
+def test_a_name_for_one_of_two_written_mistakes_is_near_if_no_other_makes_the_answer(
+    truth, written
+):
     [kind, _] = class_feedback(written[1], [failed("axis_ignored_numpy")], truth)
     assert kind is FeedbackClass.NEAR
+
+
+def test_a_name_for_one_of_two_written_mistakes_is_true_if_another_makes_the_answer(truth):
+    source = changed("np.exp(", "np.exp2(").replace(
+        "powers.sum(axis=axis, keepdims=True)", "powers.sum()"
+    )
+    answer = WrongAnswer(id="two", says="", mistakes=2, source=source)
+    for name, kind in [
+        ("powers_of_two", FeedbackClass.NAMED),
+        ("axis_ignored_numpy", FeedbackClass.NEAR),
+    ]:
+        assert class_feedback(answer, [failed(name)], truth)[0] is kind
 
 
 @pytest.mark.parametrize(
