@@ -19,6 +19,7 @@ from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
 from grader.judging.student import Student
 
 TRIAL_INPUTS = 48  # on which the student's answer runs
+INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
 MAX_SHARE_OTHER = 0.1  # of the inputs on which the answer is wrong, where a mistake may differ
 TrialInput = tuple[Trial, int]  # and the number of the draw
@@ -77,12 +78,16 @@ class NameTrials:
         right = self._known.right
         if self._judge.is_replayed or right is None:
             return
+        failing = dict.fromkeys(trials, 0)
         for n in range(TRIAL_INPUTS if trials else 0):
             trial, number = trials[n % len(trials)], n // len(trials)
+            if number >= INPUTS_TO_FAIL and not failing[trial]:
+                continue
             wanted = self._run(right, trial, number)
             came = self._run(self._judge.student, trial, number)
             for place, (one, other) in enumerate(zip_longest(wanted, came)):
                 if compare_numbers_coarsely(one, other):
+                    failing[trial] += 1
                     yield (trial, number), came[: place + 1]
                     break
 
