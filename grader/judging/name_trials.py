@@ -74,8 +74,7 @@ class NameTrials:
     def _iterate_failing_inputs(
         self, names: Collection[str]
     ) -> Iterator[tuple[TrialInput, list[Any]]]:
-        trials = [t for t in self._known.trials if not set(t.of).isdisjoint(names)]
-        right = self._known.right
+        trials, right = self._list_trials(frozenset(names)), self._known.right
         if self._judge.is_replayed or right is None:
             return
         failing = dict.fromkeys(trials, 0)
@@ -90,6 +89,16 @@ class NameTrials:
                     failing[trial] += 1
                     yield (trial, number), came[: place + 1]
                     break
+
+    def _list_trials(self, names: frozenset[str]) -> list[Trial]:
+        """Return the trials that call these names, and no other that is wrong by itself."""
+        alone = [f.calls for f in self._judge.failures if f.calls.isdisjoint(names)]
+        others = frozenset[str]().union(*alone)
+        return [
+            trial
+            for trial in self._known.trials
+            if not names.isdisjoint(trial.of) and others.isdisjoint(set(trial.of) - names)
+        ]
 
     def _run(self, student: Student, trial: Trial, number: int) -> list[Any]:
         """Return copies of a trial's values; last the kind of the exception that ends it."""

@@ -76,10 +76,6 @@ def test_the_file_that_counts_is_the_one_that_counts_at_home(tmp_path, contents,
 
 NO_ANSWER = "is no answer to an exercise."
 MISNAMED = [
-    (PY.upper().replace(".PY", ".py"), PY),
-    (f"{SLUGS[0]}.PY", PY),
-    (f"{SLUGS[0]} (1).py", PY),
-    (f"{SLUGS[0]}-1.py", PY),
     (f"{SLUGS[0]}_final_v2.py", PY),
     ("ex01-softmax.py", PY),
     ("softmax.py", PY),
@@ -90,6 +86,16 @@ MISNAMED = [
     (f"Copy of {NOTEBOOK}", NOTEBOOK),
     ("SOFTMAX.IPYNB", NOTEBOOK),
 ]
+
+
+@pytest.mark.parametrize("name", [
+    PY.upper().replace(".PY", ".py"), f"{SLUGS[0]}.PY", f"{SLUGS[0]} (1).py", f"{SLUGS[0]}-1.py",
+])  # fmt: skip
+def test_the_only_copy_of_an_answer_is_graded_and_noted(tmp_path, name):
+    alice = of_alice(tmp_path, {name: ANSWER})
+    assert alice.notes == (f"{name} was graded as {PY}.",)
+    assert alice.answers[0].content == ANSWER
+    assert in_chinese(*alice.notes)
 
 
 @pytest.mark.parametrize("name, meant", MISNAMED)

@@ -118,7 +118,7 @@ def test_a_broken_suite_is_a_grader_fault(verdicts, text, says):
     ],
 )
 def test_a_grader_fault_leaves_no_score(graded, monkeypatch, error, says):
-    def broken(*_):
+    def broken(*_, **__):
         raise error
 
     monkeypatch.setattr(suite_runner, "run_suite_checks", broken)

@@ -13,9 +13,9 @@ from tests.walks.pages import read_page_commands, walk
 
 pytestmark = pytest.mark.weekly  # two minutes; `tests/notebooks/test_any_file.py` holds the parts
 
-MAKE, ENTER, RELEASE, COLLECT, AUTOGRADE, FEEDBACK, RETURN, EXPORT = read_page_commands(
+MAKE, ENTER, RELEASE, COLLECT, AUTOGRADE, FEEDBACK, RETURN, EXPORT, *_ = read_page_commands(
     "nbgrader.md"
-)
+)  # those of a database follow
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 FORGETS_MAX = (
     "def softmax_numpy(x, axis=-1):\n    p = np.exp(x)\n    return p / p.sum(axis, keepdims=True)\n"
