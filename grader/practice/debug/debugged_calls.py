@@ -23,7 +23,7 @@ class DebuggedCall:
 class DebuggedCalls(Executor):
     """Keeps the last call of a case, and the exception that it raised.
 
-    seconds  a call that takes longer raises a TimeoutError at the line where it is; 0: no limit
+    seconds  of the processor; a call that takes longer raises a TimeoutError at the line where it is; 0: no limit
     stop_at  the number of the call at which `take_stop` says once that the debugger should stop
     """
 
@@ -67,7 +67,10 @@ class DebuggedCalls(Executor):
 
 @contextmanager
 def _limit_call_seconds(seconds: float) -> Iterator[None]:
-    """Raise a TimeoutError in the main thread, at its line, after these seconds; 0: never."""
+    """Raise a TimeoutError in the main thread, at its line, after these seconds; 0: never.
+
+    Seconds are the processor's: a busy machine is no endless loop, and nor is a person at a prompt.
+    """
     if not seconds or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -75,10 +78,10 @@ def _limit_call_seconds(seconds: float) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"no answer within {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
