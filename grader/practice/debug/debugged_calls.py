@@ -23,7 +23,7 @@ class DebuggedCall:
 class DebuggedCalls(Executor):
     """Keeps the last call of a case, and the exception that it raised.
 
-    seconds  of the processor; a call that takes longer raises a TimeoutError at the line where it is; 0: no limit
+    seconds  of the processor, after which a call raises a TimeoutError at its line; 0: no limit
     stop_at  the number of the call at which `take_stop` says once that the debugger should stop
     """
 
