@@ -21,7 +21,6 @@ from grader.judging.student import Student
 TRIAL_INPUTS = 48  # on which the student's answer runs
 INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
-MAX_SHARE_OTHER = 0.1  # of the inputs on which the answer is wrong, where a mistake may differ
 TrialInput = tuple[Trial, int]  # and the number of the draw
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
 
@@ -38,11 +37,8 @@ class NameTrials:
         return [m for m in mistakes if self.fits(m)]
 
     def fits(self, mistake: Mistake) -> bool:
-        """Return whether a mistake has the student's values on nearly all inputs that are wrong."""
-        failing = self._list_failing_inputs(self._known.names(mistake))
-        other = (1 for one in failing if not self.explains(mistake, one))
-        allowed = int(MAX_SHARE_OTHER * len(failing))
-        return next(islice(other, allowed, None), None) is None
+        """Return whether a mistake has the student's values on all inputs that are wrong."""
+        return self.find_unexplained(mistake) is None
 
     def find_unexplained(self, mistake: Mistake) -> TrialInput | None:
         """Return the first input on which a mistake has other values than the student's answer."""
