@@ -57,7 +57,6 @@ def calls(nursery, monkeypatch, tmp_path):
     monkeypatch.setattr(exercise_module, "grade_answer_speed", timed)
     monkeypatch.setattr(session, "Nursery", lambda wall: nullcontext(nursery))
     monkeypatch.setenv("GRADER_KEPT", str(tmp_path / "kept"))
-    monkeypatch.delenv("CI", raising=False)
     return found
 
 
