@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from grader.cli import app, debug_command
@@ -137,6 +138,12 @@ def test_a_seed_repeats_the_inputs(debug):
         debug(UNSCALED, "p q", "q", options=["--seed", "abc"]).split("(Pdb)")[1] for _ in range(2)
     )
     assert first == second
+
+
+def test_a_search_uses_one_thread_as_grading_does(debug):
+    torch.set_num_threads(2)
+    debug(RIGHT.replace("math.sqrt(q.shape[-1])", "math.sqrt(q.width)"), "q")
+    assert torch.get_num_threads() == 1
 
 
 def test_another_debugger_is_left_in_its_place(debug):

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 
 import numpy as np
+import torch
 
 from grader.core.errors import GraderFault, UserError
 from grader.core.records import Exercise, Submission, Verdict
@@ -109,6 +110,7 @@ class DebugSession:
 
     def run(self) -> None:
         """Find the first failing case, say why it fails, and open the debugger there."""
+        torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
         room = make_room_without_wall(DebuggedCalls)
         room.seconds = self.debugged.exercise.limits.call_seconds
         code = self._compile_unmarked()
