@@ -133,8 +133,8 @@ collect: $(CORE) ## collect a class from clones, uploads or nbgrader (ROSTER=ros
 class: $(CORE) $(if $(CLUSTER),$(WITH_CLUSTER)) ## grade a class (SUBMISSION=submissions OUT=results EX= COURSE=course.toml JOBS= CLUSTER=address ARGS="--resume --no-speed")
 	@$(GRADER) class $(call quoted,$(CLASS)) $(EX) -o $(call quoted,$(or $(OUT),results)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(JOBS),--jobs $(JOBS)) $(if $(CLUSTER),--cluster $(call quoted,$(CLUSTER))) $(ARGS)
 
-return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.csv OUT=returned ARGS="--to branches --repositories clones")
-	@$(GRADER) return $(call quoted,$(or $(RESULTS),results)) $(if $(ROSTER),--roster $(call quoted,$(ROSTER))) -o $(call quoted,$(or $(OUT),returned)) $(ARGS)
+return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.csv SOURCE= OUT=returned ARGS="--to branches --repositories clones")
+	@$(GRADER) return $(call quoted,$(or $(RESULTS),results)) $(if $(ROSTER),--roster $(call quoted,$(ROSTER))) $(if $(SOURCE),--source $(call quoted,$(SOURCE))) -o $(call quoted,$(or $(OUT),returned)) $(ARGS)
 
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
 	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)

@@ -32,10 +32,7 @@ def read_class_table_lines(path: Path, needed: Sequence[str]) -> list[TableLine]
     Columns may stand in any order, in any case, and beside others. Raises `UserError`.
     """
     shown = clean_submitted_name(str(path))
-    try:
-        rows = list(_number_class_table_rows(path, shown))
-    except csv.Error as error:
-        raise UserError(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
+    rows = number_class_table_rows(path)
     names = [name.strip().lower() for name in rows[0][1]] if rows else []
     for column in needed:
         if names.count(column) != 1:
@@ -52,8 +49,9 @@ def read_class_table_lines(path: Path, needed: Sequence[str]) -> list[TableLine]
     ]
 
 
-def _number_class_table_rows(path: Path, shown: str) -> list[tuple[int, list[str]]]:
-    """Yield the rows that are not blank, with their numbers."""
+def number_class_table_rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the rows that are not blank, as they are, with their numbers. Raises `UserError`."""
+    shown = clean_submitted_name(str(path))
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_TABLE_BYTES + 1)
@@ -70,7 +68,10 @@ def _number_class_table_rows(path: Path, shown: str) -> list[tuple[int, list[str
         raise UserError(f"{shown} is too large: a table has at most {_MAX_TABLE_BYTES:,} bytes.")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    return [(rows.line_num, row) for row in rows if any(field.strip() for field in row)]
+    try:
+        return [(rows.line_num, row) for row in rows if any(field.strip() for field in row)]
+    except csv.Error as error:
+        raise UserError(f"{shown} is no CSV ({error}): save it as CSV in UTF-8.") from None
 
 
 def parse_class_moment(text: str) -> datetime | None:

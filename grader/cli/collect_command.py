@@ -47,9 +47,12 @@ def collect(
 @commands.command("return")
 def return_(
     results: Annotated[Path, typer.Argument(help="The folder of results of `grader class`.")],
-    to: Annotated[str, typer.Option(help="zips, branches or files.")] = "zips",
+    to: Annotated[str, typer.Option(help="zips, canvas, moodle, branches or files.")] = "zips",
     roster: Annotated[
         Path | None, typer.Option(help="A CSV: student, login, id; without it, all get a zip.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="What the platform gave: its zip, or Moodle's worksheet.")
     ] = None,
     repositories: Clones = None,
     output: Annotated[Path, typer.Option("-o", help="The folder of zips.")] = Path("returned"),
@@ -59,7 +62,7 @@ def return_(
     ] = False,
     lang: Lang = None,
 ) -> None:
-    """Return the reports: a zip for each student, or a branch or files in each repository."""
+    """Return the reports: as zips, as a platform's upload takes them, or into repositories."""
     from grader.classroom.collecting import return_reports
 
     if to not in return_reports.RETURN_WAYS:
@@ -69,8 +72,8 @@ def return_(
         )
     told = return_reports.return_class_reports(
         return_reports.ReturnRequest(
-            results=results, roster=roster, way=to, output=output, repositories=repositories,
-            branch=branch, dry=dry, words=parse_language_option(lang),
+            results=results, roster=roster, way=to, output=output, source=source,
+            repositories=repositories, branch=branch, dry=dry, words=parse_language_option(lang),
         )
     )  # fmt: skip
     _print_collect_command(told.facts, told.open)

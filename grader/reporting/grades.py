@@ -1,4 +1,4 @@
-"""Writes a class's grades as CSV: a table for people, and the file that Canvas imports.
+"""Writes a class's grades as CSV: a table for people, and the files that platforms import.
 
 An exercise that the grader failed on has an empty field, because its points are unknown.
 """
@@ -118,9 +118,31 @@ def render_canvas_csv(summary: ClassSummary) -> str:
 
 def _render_canvas_row(row: StudentRow, weights: Mapping[str, float]) -> tuple[object, ...]:
     name = f"'{row.name}" if _REWRITTEN_NUMBER.fullmatch(row.name) else row.name
-    login = _Exact(name) if _HARMLESS_FORMULA.fullmatch(name) else name
     shown = None if _POSSIBLE in name else name  # there it would be another second row
-    points = ((weight, mark.points if (mark := row.marks.get(slug)) else None)
-              for slug, weight in weights.items())  # fmt: skip
-    counted = (None if p is None else round_reported_points(weight * p) for weight, p in points)
-    return shown, None, None, login, None, *counted
+    return shown, None, None, _write_login(name), None, *_list_counted_points(row, weights)
+
+
+def _write_login(name: str) -> str | _Exact:
+    return _Exact(name) if _HARMLESS_FORMULA.fullmatch(name) else name
+
+
+def _list_counted_points(row: StudentRow, weights: Mapping[str, float]) -> Iterator[float | None]:
+    """Yield what each exercise that counts brings, with its weight; None if nobody knows."""
+    for slug, weight in weights.items():
+        points = mark.points if (mark := row.marks.get(slug)) else None
+        yield None if points is None else round_reported_points(weight * points)
+
+
+def render_moodle_csv(summary: ClassSummary) -> str:
+    """Return the CSV text for the import of Moodle's gradebook, with the points of canvas.csv.
+
+    Moodle (grade/import/csv/classes/load_data.php) asks which column names the students and which
+    grade item each other column is; a row of an unknown user ends the import. So there is no row
+    but those of students. An empty field is no grade.
+    """
+    weights = {figures.exercise.slug: figures.weight for figures in summary.core}
+    rows = (
+        (_write_login(row.name), *_list_counted_points(row, weights), row.total)
+        for row in summary.rows
+    )
+    return render_csv_report([("username", *weights, "total"), *rows])

@@ -125,7 +125,11 @@ def test_a_report_that_is_not_whole_has_a_sentence(tmp_path, back):
 
 
 WRONG = [
-    (["--to", "zip"], "There is no way called 'zip': zips, branches, files. Did you mean zips?"),
+    (["--to", "moodle"], "`--to moodle --roster roster.csv --source FILE`"),
+    (
+        ["--to", "zip"],
+        "There is no way called 'zip': zips, canvas, moodle, branches, files. Did you mean zips?",
+    ),
     (["--to", "branches"], "--roster roster.csv --repositories FOLDER"),
     (["--roster", "nowhere.csv"], "nowhere.csv is not there"),
     (["-o", "/proc/nowhere"], "cannot be written"),

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from grader.reporting.class_summary import Adjustment
-from grader.reporting.grades import render_canvas_csv, render_grades_csv
+from grader.reporting.grades import render_canvas_csv, render_grades_csv, render_moodle_csv
 from tests.reporting.class_samples import (
     CLASS,
     FOUR,
@@ -86,6 +86,14 @@ def test_canvas_gets_its_own_two_rows_and_one_for_each_student():
     ]
 
 
+def test_moodle_gets_what_canvas_gets_and_the_total_and_no_row_but_those_of_students():
+    canvas, moodle = (read(write(of(*CLASS))) for write in (render_canvas_csv, render_moodle_csv))
+    assert moodle[0] == ["username", *canvas[0][5:], "total"]
+    assert [row[:-1] for row in moodle[1:]] == [[row[3], *row[5:]] for row in canvas[2:]]
+    totals = {row[0]: row[7] for row in read(render_grades_csv(of(*CLASS)))[1:]}
+    assert {row[0]: row[-1] for row in moodle[1:]} == totals
+
+
 def test_canvas_keeps_its_maximum_where_nobody_has_a_score():
     assert read(render_canvas_csv(of(graded("ada", right(ONE), fault(TWO)))))[1][5:] == [
         "10",
@@ -124,25 +132,27 @@ def test_what_canvas_finds_a_student_by(name, student, login):
     assert (row[0], row[3]) == (student, login)
 
 
-@pytest.mark.parametrize("write", [render_grades_csv, render_canvas_csv])
+@pytest.mark.parametrize("write", [render_grades_csv, render_canvas_csv, render_moodle_csv])
 def test_whatever_the_names_each_student_has_one_row_of_the_right_length(write):
     summary = of(*(graded(name, right(ONE), notes=(name,)) for name in NAMES))
     text = write(summary)
     text.encode()
     rows = read(text)
     assert len(text.splitlines()) == len(rows)  # nothing breaks a line
-    assert len(rows) == len(NAMES) + (1 if write is render_grades_csv else 2)
+    assert len(rows) == len(NAMES) + (2 if write is render_canvas_csv else 1)
     assert {len(row) for row in rows} == {len(rows[0])}
 
 
-@pytest.mark.parametrize("write", [render_grades_csv, render_canvas_csv])
+@pytest.mark.parametrize("write", [render_grades_csv, render_canvas_csv, render_moodle_csv])
 def test_nothing_that_does_something_is_a_formula(write):
     rows = read(write(of(*(graded(name, right(ONE), notes=(name,)) for name in NAMES))))
     live = [f for row in rows for f in row if f.startswith(("=", "+", "-", "@", "\t", "\r"))]
     assert live == ([] if write is render_grades_csv else ["-x"])
 
 
-@pytest.mark.parametrize("write, rows", [(render_grades_csv, 1), (render_canvas_csv, 2)])
+@pytest.mark.parametrize(
+    "write, rows", [(render_grades_csv, 1), (render_canvas_csv, 2), (render_moodle_csv, 1)]
+)
 def test_a_class_of_nobody_has_the_head_only(write, rows):
     assert len(read(write(of()))) == rows
 

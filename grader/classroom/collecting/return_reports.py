@@ -4,36 +4,42 @@ A report reaches only its own student: if a name may be of several students, or 
 another student than its folder does, that report is not returned, with a sentence.
 """
 
-import io
 import os
 import shlex
-import zipfile
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.collecting import branches, clones, repositories, roster
 from grader.classroom.collecting.clones import Clone
+from grader.classroom.collecting.return_to_platforms import (
+    PLATFORMS,
+    PlatformReturn,
+    return_to_platform,
+)
+from grader.classroom.collecting.returned_report import (
+    PAGE_NAME,
+    RECORD_NAME,
+    ReturnedReport,
+    read_reports_to_return,
+    write_returned_file,
+    zip_returned_files,
+)
 from grader.classroom.collecting.roster import (
     Roster,
     UnknownStudent,
     find_roster_student,
     normalize_roster_name,
 )
-from grader.classroom.collecting.source_files import CollectResult, list_collected_folders
+from grader.classroom.collecting.source_files import CollectResult
 from grader.classroom.run import results_folder
-from grader.classroom.run.results_folder import STUDENTS
 from grader.core.errors import UserError
 from grader.core.result_store import is_file_written, write_file_whole
 from grader.core.translation import Words
-from grader.reporting import github
-from grader.reporting.from_json import NoReport, parse_report_json
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
 
-PAGE_NAME, RECORD_NAME = "report.html", "report.json"
-RETURN_WAYS = ("zips", "branches", "files")
+RETURN_WAYS = ("zips", *PLATFORMS, "branches", "files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,24 +50,11 @@ class ReturnRequest:
     roster: Path | None
     way: str  # one of `RETURN_WAYS`
     output: Path
+    source: Path | None  # the platform's download, whose names come back
     repositories: Path | None
     branch: str
     dry: bool
     words: Words
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReturnedReport:
-    """The report that one student gets back."""
-
-    student: str  # the name of the folder of results
-    page: bytes
-    record: bytes
-    summary: bytes  # the report as Markdown
-
-    @property
-    def shown(self) -> str:
-        return clean_submitted_name(self.student)
 
 
 def return_class_reports(asked: ReturnRequest) -> CollectResult:
@@ -71,10 +64,17 @@ def return_class_reports(asked: ReturnRequest) -> CollectResult:
     if asked.roster:
         known, told.open = roster.read_class_roster(asked.roster)
     _check_class_return_request(asked)
-    found = _keep_students_in_roster(_read_reports_to_return(asked, told), known, told)
+    reports = read_reports_to_return(asked.results, asked.words, told)
+    found = _keep_students_in_roster(reports, known, told)
     try:
         if asked.way == "zips":
             _return_report_zips(asked, found, told)
+        elif asked.way in PLATFORMS:
+            assert known is not None and asked.source is not None
+            platform = PlatformReturn(
+                way=asked.way, source=asked.source, output=asked.output, dry=asked.dry
+            )
+            return_to_platform(platform, found, known, told)
         else:
             assert known is not None
             _return_reports_to_clones(asked, found, known, told)
@@ -87,7 +87,12 @@ def return_class_reports(asked: ReturnRequest) -> CollectResult:
 
 
 def _check_class_return_request(asked: ReturnRequest) -> None:
-    if asked.way != "zips" and not (asked.roster and asked.repositories):
+    if asked.way in PLATFORMS and not (asked.roster and asked.source):
+        raise UserError(
+            f"By which names does the platform know the students? `--to {asked.way} --roster "
+            "roster.csv --source FILE`, where FILE is what you downloaded of the assignment."
+        )
+    if asked.way in ("branches", "files") and not (asked.roster and asked.repositories):
         raise UserError(
             f"Whose repository is it? `--to {asked.way} --roster roster.csv --repositories FOLDER`."
         )
@@ -99,42 +104,6 @@ def _check_class_return_request(asked: ReturnRequest) -> None:
         raise UserError(str(problem)) from None
     if not run.finished:
         raise UserError(f"The last run into {asked.results} was not finished: finish it first.")
-
-
-def _read_reports_to_return(asked: ReturnRequest, told: CollectResult) -> list[ReturnedReport]:
-    """Read the reports in a folder of results; leave out those about another student."""
-    alike: dict[str, list[Path]] = defaultdict(list)
-    for path in list_collected_folders(asked.results / STUDENTS):
-        alike[normalize_roster_name(path.name)].append(path)
-    found = []
-    for paths in alike.values():
-        try:
-            if len(paths) > 1:
-                names = " and ".join(clean_submitted_name(path.name) for path in paths)
-                raise UnreadableFile(
-                    f"{names} read alike: none was returned. Rename one, grade again."
-                )
-            found.append(_read_report_to_return(paths[0], asked.words))
-        except UnreadableFile as problem:
-            told.open.append(str(problem))
-    return found
-
-
-def _read_report_to_return(place: Path, words: Words) -> ReturnedReport:
-    shown = clean_submitted_name(place.name)
-    try:
-        page, record = (place / PAGE_NAME).read_bytes(), (place / RECORD_NAME).read_bytes()
-        report = parse_report_json(record.decode("utf-8"))
-    except (OSError, UnicodeDecodeError, NoReport):
-        raise UnreadableFile(f"{shown} has no whole report in the results: grade again.") from None
-    if report.student != shown:
-        raise UnreadableFile(
-            f"The report in {shown}'s folder is about "
-            f"{clean_submitted_name(str(report.student))}: it was not "
-            "returned. Grade again."
-        )
-    summary = github.render_github_summary(report, words).encode()
-    return ReturnedReport(student=place.name, page=page, record=record, summary=summary)
 
 
 def _keep_students_in_roster(
@@ -165,30 +134,13 @@ def _return_report_zips(
 ) -> None:
     changed = 0
     for mine in found:
-        path, content = asked.output / f"{mine.student}.zip", _zip_report_to_return(mine)
-        if path.is_file() and is_file_written(path, content):
-            continue
-        changed += 1
-        if path.exists():
-            told.facts.append(f"{clean_submitted_name(path.name)} was there, and is replaced.")
-        if not asked.dry:
-            write_file_whole(path, content)
+        path, content = asked.output / f"{mine.student}.zip", zip_returned_files(mine.files)
+        changed += write_returned_file(path, content, told, dry=asked.dry)
     told.facts.append(
         f"Zips in {clean_submitted_name(str(asked.output))}: {len(found)}, of which {changed} are "
         "new or "
         "changed."
     )
-
-
-def _zip_report_to_return(mine: ReturnedReport) -> bytes:
-    """Pack a report into a zip; the same report gives the same bytes at any time."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in ((PAGE_NAME, mine.page), (RECORD_NAME, mine.record)):
-            entry = zipfile.ZipInfo(name)  # dated 1980, always
-            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
-    return file.getvalue()
 
 
 def _return_reports_to_clones(

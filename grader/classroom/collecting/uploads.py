@@ -30,6 +30,7 @@ _CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>
 _MOODLE_NAME = re.compile(
     r"(?P<name>.+)_\d+_assignsubmission_(?P<kind>file|onlinetext)(?:_(?P<file>.*))?"
 )
+CANVAS_COLUMNS, MOODLE_COLUMNS = ("id",), ("name", "student")  # of the roster
 _CANVAS_VERSION = re.compile(r"-\d+(?=\.\w+$)")  # how Canvas marks a file that was uploaded again
 
 
@@ -53,6 +54,15 @@ def collect_upload_parcels(
     place: Path, roster: Roster, times: UploadTimes, until: datetime | None, told: CollectResult
 ) -> Iterator[Parcel]:
     """Yield the files that each student uploaded; unpack nothing to the disk."""
+    return _collect_found_upload_parcels(
+        match_uploads_to_students(place, roster, told), times, until, told
+    )
+
+
+def match_uploads_to_students(
+    place: Path, roster: Roster, told: CollectResult
+) -> list[tuple[Person, UploadKey, list[StudentFile]]]:
+    """Return who uploaded what; files have the student's names, and the platform's paths."""
     by_key: dict[UploadKey, list[StudentFile]] = defaultdict(list)
     for file in _list_collected_uploads(place, told):
         try:
@@ -64,17 +74,16 @@ def collect_upload_parcels(
     found = source_files.match_collected_owners(
         by_key, partial(_find_collected_uploader, roster), _show_upload_key, told
     )
-    return _collect_found_upload_parcels(found, by_key, times, until, told)
+    return [(person, key, by_key[key]) for person, key in found]
 
 
 def _collect_found_upload_parcels(
-    owned: Sequence[tuple[Person, UploadKey]], by_key: Mapping[UploadKey, Sequence[StudentFile]],
-    times: UploadTimes,
+    owned: Sequence[tuple[Person, UploadKey, Sequence[StudentFile]]], times: UploadTimes,
     until: datetime | None, told: CollectResult,
 ) -> Iterator[Parcel]:  # fmt: skip
-    for person, key in owned:
+    for person, key, uploaded in owned:
         try:
-            found = answer_contents.choose_student_files(by_key[key], key.shown)
+            found = answer_contents.choose_student_files(uploaded, key.shown)
         except UnreadableFile as problem:
             told.open.append(f"{clean_submitted_name(person.student)}: {problem}")
             continue
@@ -133,12 +142,11 @@ def _parse_collected_uploader(file: StudentFile) -> tuple[UploadKey, str]:
         if len(others) > 1:
             raise UnknownStudent(f"{file.shown} may be of several students: it was left alone.")
         name = found["file"] or PurePosixPath(rest).name
-        return UploadKey(clean_submitted_name(front), found["name"], ("name", "student")), name
+        return UploadKey(clean_submitted_name(front), found["name"], MOODLE_COLUMNS), name
     if not rest and (found := _CANVAS_NAME.fullmatch(top)):
         whose = f"{found['name']}_{found['id']}"
-        return UploadKey(clean_submitted_name(whose), found["id"], ("id",)), _CANVAS_VERSION.sub(
-            "", found["file"]
-        )
+        key = UploadKey(clean_submitted_name(whose), found["id"], CANVAS_COLUMNS)
+        return key, _CANVAS_VERSION.sub("", found["file"])
     if rest or is_submitted_zip(top):
         owner = top if rest else top[: -len(".zip")]
         return UploadKey(clean_submitted_name(owner), owner, ("student", "login", "id")), file.name

@@ -35,7 +35,7 @@ from grader.reporting.course_mark import build_course_mark
 from grader.reporting.exercise_mark import LateMark
 from grader.reporting.redact import redact_report
 
-PAGE, GRADES, CANVAS = "class.html", "grades.csv", "canvas.csv"
+PAGE, GRADES, CANVAS, MOODLE = "class.html", "grades.csv", "canvas.csv", "moodle.csv"
 _STYLE_FILE = ".look"  # of the pages: language, templates, sentences
 
 
@@ -69,6 +69,7 @@ class WrittenResults:
         write_file_whole(self.folder / PAGE, page)
         write_file_whole(self.folder / GRADES, grades.render_grades_csv(summary))
         write_file_whole(self.folder / CANVAS, grades.render_canvas_csv(summary))
+        write_file_whole(self.folder / MOODLE, grades.render_moodle_csv(summary))
         if course.deadlines:
             write_file_whole(self.folder / LATE_TABLE, write_class_lateness_table(lates))
         else:
