@@ -132,5 +132,5 @@ def find_import_problems(seen: Sequence[str]) -> Problems:
     """Yield a problem if submissions can import the grader."""
     if seen:
         says = f"An answer could import {' and '.join(seen)}, so it is not graded fairly here."
-        cure = "Uninstall attention-by-hand from this environment; it runs from its own folder."
+        cure = "This is a fault of the grader: please report it."
         yield Problem("stops", says, cure)

@@ -14,7 +14,8 @@ from grader.core.packs import list_packs_in_use
 from grader.worker import compiler_programs
 
 ROOT = Path(__file__).resolve().parents[2]
-# Packages of the project, hidden from workers if they are installed among other packages.
+# Packages of the project: no worker imports them, and those that are installed among other packages
+# are hidden from a worker behind a wall.
 OUR_PACKAGES = ("grader", "reference", "solutions", "exercises", "tests")
 _SYSTEM_PATHS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/usr/share/zoneinfo",
                  "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/localtime")  # fmt: skip

@@ -17,6 +17,7 @@ from typing import Any
 from grader.worker import bubblewrap
 from grader.worker.child import linux
 from grader.worker.readable_paths import (
+    OUR_PACKAGES,
     VisiblePaths,
     collect_worker_paths,
     find_worker_site_folders,
@@ -41,7 +42,9 @@ class Wall:
 
     def command(self, mode: str, argument: str) -> list[str]:
         """Return the command line that runs `child/__main__.py` in one of its modes."""
-        settings = json.dumps({"sites": find_worker_site_folders(), "user": self.user})
+        settings = json.dumps(
+            {"sites": find_worker_site_folders(), "hidden": OUR_PACKAGES, "user": self.user}
+        )
         python = [os.path.realpath(sys.executable), "-I", "-S"]
         return [*self.prefix, *python, self.child, mode, argument, settings]
 

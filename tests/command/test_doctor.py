@@ -93,7 +93,7 @@ BAD = [
     (system_problems.find_wall_problems(probes(), "Linux"), "limits", "no class is graded", "another machine"),
     (system_problems.find_wall_problems(probes(), "Darwin"), "limits", "no other wall", "on Linux"),
     (system_problems.find_control_group_problems(False), "note", "No bound can be set", "root"),
-    (system_problems.find_import_problems(["grader", "reference"]), "stops", "could import grader and reference", "Uninstall"),
+    (system_problems.find_import_problems(["grader", "reference"]), "stops", "could import grader and reference", "please report it"),
 ]  # fmt: skip
 
 

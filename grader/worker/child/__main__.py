@@ -1,9 +1,9 @@
 """The nursery: imports torch once, does no maths, holds no secret, and forks workers on request.
 
 Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the settings are JSON:
-{"sites": [folders of packages], "user": number or null}. Requests and replies are frames (see
-`frames`); the four descriptors of a new worker (its socket, the two arenas, the file for its
-output) travel beside the request.
+{"sites": [folders of packages], "hidden": [packages that no answer may import], "user": number or
+null}. Requests and replies are frames (see `frames`); the four descriptors of a new worker (its
+socket, the two arenas, the file for its output) travel beside the request.
 
     {"operators", "without"}           -> {"ready"}; the first of all (see `operator_list`)
     {"op": "start", "limits", "lock", "core", "environment", "preload", "gives_back", "kernels",
@@ -56,6 +56,8 @@ def _run_worker_mode(mode: str, argument: str, settings: str) -> None:
     elif mode == "compile":
         importlib.import_module("attention_worker.compilation").compile_in_sandbox(argument)
     else:
+        hiding = importlib.import_module("attention_worker.hidden_packages")
+        hiding.hide_packages_from_imports(wanted["hidden"], wanted["sites"])
         sys.path += [folder for folder in wanted["sites"] if folder not in sys.path]
         importlib.import_module("attention_worker.fork_server").serve_worker_forks(int(argument))
 
