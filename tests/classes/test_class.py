@@ -142,6 +142,15 @@ def test_points_by_hand_are_kept_and_shown(again):
     assert (results / "adjustments.csv").read_text() == table
 
 
+def test_a_spreadsheet_may_have_saved_the_points(again):
+    submissions, results = again
+    table = "\ufeffwhy;points;exercise;student;mine\r\nappeal;+2;ex01;ben;x\r\n;;;;\r\n"
+    (results / "adjustments.csv").write_text(table, encoding="utf-8")
+    assert graded_here(submissions, results).returncode == 0
+    found = rows(results / "grades.csv")["ben"]
+    assert (found["adjustment"], found["why"]) == ("2", "ex01_softmax +2: appeal")
+
+
 @pytest.mark.parametrize(
     "line, says",
     [

@@ -62,6 +62,14 @@ def test_without_a_worker_there_is_a_sentence(dask, expected, tmp_path):
     assert refused.stderr == "The scheduler has no worker: start some (docs/scale.md).\n"
 
 
+def test_a_run_that_never_began_leaves_nothing_to_resume(dask, expected, tmp_path):
+    asked = expected[0], tmp_path / "results", "--cluster", dask.address
+    first, second = graded_here(*asked), graded_here(*asked)
+    assert first.stderr == second.stderr
+    assert "not finished" not in second.stderr
+    assert not (tmp_path / "results/.run.json").exists()
+
+
 @pytest.mark.weekly
 def test_a_worker_that_is_killed_costs_a_retry_and_no_result(dask, worker, expected, tmp_path):
     submissions, local = expected

@@ -12,6 +12,11 @@ from grader.classroom.lateness import (
     LatenessTerms,
     compute_class_lateness,
 )
+from grader.classroom.run.late_students import (
+    read_last_class_lateness,
+    write_class_lateness_table,
+)
+from grader.reporting.exercise_mark import LateMark
 
 DUE = datetime.fromisoformat("2027-03-01T23:59:00+01:00")
 TERMS = LatenessTerms(penalty_per_day=10, at_most=50)
@@ -90,3 +95,13 @@ def test_late_without_a_penalty_is_told_and_costs_nothing():
 def test_nothing_in_it_asks_what_time_it_is():
     text = Path(module.__file__).read_text()
     assert not [name for name in ("now(", "today(", "import time", "st_mtime") if name in text]
+
+
+def test_the_table_of_losses_is_read_as_a_spreadsheet_saves_it(tmp_path):
+    lates = {"ada": {"ex03_sdpa": LateMark(points=3, why="a day; late")}, "ben": {}}
+    text = write_class_lateness_table(lates)
+    read = []
+    for saved in (text, "\ufeff" + text.replace(",", ";").replace("day; late", "day late")):
+        (tmp_path / "late.csv").write_text(saved, encoding="utf-8", newline="")
+        read.append(read_last_class_lateness(tmp_path))
+    assert read == [{("ada", "ex03_sdpa"): 3}] * 2

@@ -146,7 +146,7 @@ def test_what_cannot_be_returned_is_a_sentence(tmp_path, back, options, says):
 def test_results_that_are_none_or_not_finished_are_a_sentence(tmp_path, back):
     assert "holds no results of a class" in back().output
     graded(tmp_path / "results", "ada")
-    results_folder.record_begun_class_run(tmp_path / "results", RUN, resume=True)
+    results_folder.record_begun_class_run(tmp_path / "results", RUN)
     done = back()
     assert (done.exit_code, "was not finished: finish it first." in done.output) == (2, True)
 

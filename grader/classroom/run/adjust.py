@@ -1,9 +1,9 @@
 """Reads points that a person gives or takes, from a file beside the results."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from grader.classroom.table_reader import TableLine, read_class_table_lines
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise
@@ -28,16 +28,9 @@ def read_class_adjustments(
         return {}, []
     unused: list[str] = []
     found: dict[str, dict[str, Adjustment]] = {}
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError):
-        raise UserError(f"{path} cannot be read: save it as UTF-8 text.") from None
-    rows = csv.DictReader(lines)
-    if tuple(rows.fieldnames or ()) != _COLUMNS:
-        raise UserError(f"{path}: its first line should be {','.join(_COLUMNS)}")
-    for row in rows:
-        at = f"{path}, line {rows.line_num}"
-        student, slug, made = _read_class_adjustment(row, at)
+    for line in read_class_table_lines(path, _COLUMNS):
+        at = line.at
+        student, slug, made = _read_class_adjustment(line)
         if student not in students:
             close = catalog.suggest_close_name(student, students)
             unused.append(f"{at}: there is no student {student!r}.{close}")
@@ -52,8 +45,8 @@ def read_class_adjustments(
     return found, unused
 
 
-def _read_class_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str, str, Adjustment]:
-    student, exercise, points, why = (row[name] or "" for name in _COLUMNS)
+def _read_class_adjustment(line: TableLine) -> tuple[str, str, Adjustment]:
+    student, exercise, points, why = map(line.get, _COLUMNS)
     try:
         return (
             student,
@@ -61,9 +54,9 @@ def _read_class_adjustment(row: Mapping[str, str | None], at: str) -> tuple[str,
             Adjustment(points=int(points), why=why),
         )
     except catalog.UnknownExercise as problem:
-        raise UserError(f"{at}: {problem}") from None
+        raise UserError(f"{line.at}: {problem}") from None
     except ValueError:
-        raise UserError(f"{at}: {points!r} is no whole number of points.") from None
+        raise UserError(f"{line.at}: {points!r} is no whole number of points.") from None
 
 
 def _sum_class_adjustments(one: Adjustment, other: Adjustment) -> Adjustment:

@@ -3,7 +3,7 @@
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,8 +85,12 @@ def grade_class(asked: ClassRequest, progress: ClassProgress, *, resume: bool) -
         names = [gather_answers.name_student_of_entry(entry) for entry in entries]
         adjustments, unused = adjust.read_class_adjustments(asked.results, names, asked.exercises)
         lates, of_nobody = read_class_lateness(asked, names)
-        results_folder.record_begun_class_run(asked.results, asked.as_run, resume=resume)
-        with begin_class_run(asked, entries) as run:
+        results_folder.check_class_run_allowed(asked.results, asked.as_run, resume=resume)
+
+        def record_begun() -> None:
+            results_folder.record_begun_class_run(asked.results, asked.as_run)
+
+        with begin_class_run(asked, entries, record_begun) as run:
             run.judge(progress)
             if asked.speed:
                 run.time(progress)
@@ -95,6 +99,7 @@ def grade_class(asked: ClassRequest, progress: ClassProgress, *, resume: bool) -
             folder=asked.results, words=asked.words, speed=asked.speed, adjustments=adjustments,
             lates=lates,
         )  # fmt: skip
+        record_begun()  # reports are changed, even if nothing was graded
         summary = written.write(run, title=asked.submissions.resolve().name)
         results_folder.record_finished_class_run(asked.results, asked.as_run)
     left = [
@@ -150,8 +155,13 @@ def _warn_of_alike_students(run: ClassRun) -> None:
             run.remarks.setdefault(row.folder, []).append(remark)
 
 
-def begin_class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
-    """Return a run over the students of `entries`, with the secret and the store of its results."""
+def begin_class_run(
+    asked: ClassRequest, entries: Sequence[Path], begun: Callable[[], None] = lambda: None
+) -> ClassRun:
+    """Return a run over the students of `entries`, with the secret and the store of its results.
+
+    begun  called when there is something to grade and the processes or machines for it are there
+    """
     secret = load_grading_secret(asked.results)
     terms = GradeTerms(
         seed_id=digest_grading_seed(secret),
@@ -159,10 +169,15 @@ def begin_class_run(asked: ClassRequest, entries: Sequence[Path]) -> ClassRun:
         wall=asked.wall,
         versions=list_grading_versions("off"),
     )
+
+    def start() -> Lanes:
+        lanes = _choose_class_lanes(asked, terms, secret)
+        begun()
+        return lanes
+
     return ClassRun(
         entries=entries, exercises=asked.exercises, terms=terms,
-        store=ResultStore(asked.results / PARTS_FOLDER),
-        start=lambda: _choose_class_lanes(asked, terms, secret),
+        store=ResultStore(asked.results / PARTS_FOLDER), start=start,
     )  # fmt: skip
 
 

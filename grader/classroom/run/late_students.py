@@ -3,7 +3,6 @@
 Nothing of it is kept with the verdicts: an extension that is granted later needs no grading.
 """
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from grader.classroom.lateness import compute_class_lateness
 from grader.classroom.run.submission_times import SubmissionTimes
 from grader.classroom.settings import NO_COURSE, CourseSettings
+from grader.classroom.table_reader import read_class_table_lines
 from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
 from grader.core.records import ExerciseReport, Report
@@ -83,10 +83,8 @@ def write_class_lateness_table(lates: Mapping[str, Mapping[str, LateMark]]) -> s
 def read_last_class_lateness(results: Path) -> dict[tuple[str, str], int]:
     """Return what the last run took off, by student and slug."""
     path = results / LATE_TABLE
-    if not path.exists():
-        return {}
+    lines = read_class_table_lines(path, LATE_COLUMNS) if path.exists() else []
     try:
-        rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-        return {(row["student"], row["exercise"]): int(row["points"]) for row in rows}
-    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        return {(ln.get("student"), ln.get("exercise")): int(ln.get("points")) for ln in lines}
+    except ValueError:
         raise UserError(f"{path} cannot be read: grade the class again.") from None

@@ -71,8 +71,8 @@ def list_class_report_paths(folder: Path, shows: str) -> Path:
     return folder / (STUDENTS if shows == "open" else REPORTS)
 
 
-def record_begun_class_run(folder: Path, run: LastClassRun, *, resume: bool) -> None:
-    """Record the request of this run. Raises `UserError` if the last run here forbids it."""
+def check_class_run_allowed(folder: Path, run: LastClassRun, *, resume: bool) -> None:
+    """Raise `UserError` if the last run into this folder forbids this one."""
     if not resume and (folder / RUN_FILE).exists() and not read_last_class_run(folder).finished:
         raise UserError(f"The last run into {folder} was not finished: `--resume` goes on with it.")
     if (folder / RUN_FILE).exists() and read_last_class_run(folder).course and not run.course:
@@ -85,6 +85,10 @@ def record_begun_class_run(folder: Path, run: LastClassRun, *, resume: bool) -> 
             f"{folder / SECRET_FILE} is gone, from which all inputs were drawn: put it back, or "
             "name another folder to grade everything anew."
         )
+
+
+def record_begun_class_run(folder: Path, run: LastClassRun) -> None:
+    """Record that a run has begun: from now on there is something to resume."""
     _write_class_run(folder, run)
 
 

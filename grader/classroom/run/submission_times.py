@@ -1,9 +1,10 @@
-"""Reads when each answer was handed in, from a platform's table beside the students.
+"""Reads `submitted.csv`: when each answer was handed in, by the platform's word.
 
 Never the time of a file or of the clock: those say when something was copied.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +15,32 @@ from grader.core.errors import UserError
 
 TIMES_COLUMNS = ("student", "exercise", "submitted")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedLine:
+    """A line of the table."""
+
+    at: str  # "submitted.csv, line 3"
+    student: str
+    exercise: str  # as it stands there
+    submitted: datetime | None  # None if the field is empty: no time is known
+
+
 SubmissionTimes = Mapping[tuple[str, str], datetime]  # by student and slug
+
+
+def list_submitted_lines(submissions: Path) -> Iterator[SubmittedLine]:
+    """Yield the lines of the table in a folder of submissions; none if there is no table.
+
+    Raises `UserError`, naming the line, for a time that cannot be read.
+    """
+    path = submissions / TIMES_TABLE_NAME
+    for line in read_class_table_lines(path, TIMES_COLUMNS) if path.exists() else ():
+        text = line.get("submitted")
+        yield SubmittedLine(
+            at=line.at, student=line.get("student"), exercise=line.get("exercise"),
+            submitted=read_class_table_moment(text, line.at) if text else None,
+        )  # fmt: skip
 
 
 def read_class_submission_times(
@@ -22,27 +48,24 @@ def read_class_submission_times(
 ) -> tuple[SubmissionTimes, list[str]]:
     """Return the times in a folder of submissions, and a sentence on each unknown student.
 
-    Raises `UserError`, naming the line, for a time that cannot be read.
+    Raises `UserError`, naming the line, for a time that cannot be read, or that is there twice.
     """
-    path = submissions / TIMES_TABLE_NAME
-    if not path.exists():
-        return {}, []
     found: dict[tuple[str, str], datetime] = {}
     unused: list[str] = []
-    for line in read_class_table_lines(path, TIMES_COLUMNS):
-        student = line.get("student")
+    for line in list_submitted_lines(submissions):
+        student = line.student
         if student not in students:
             close = catalog.suggest_close_name(student, students)
             unused.append(f"{line.at}: there is no student {student!r}.{close}")
             continue
         try:
-            key = student, catalog.find_catalog_exercise(line.get("exercise")).slug
+            key = student, catalog.find_catalog_exercise(line.exercise).slug
         except catalog.UnknownExercise as problem:
             raise UserError(f"{line.at}: {problem}") from None
         if key in found:
             raise UserError(
                 f"{line.at}: {student} has a time for {key[1]} already: keep one of the two."
             )
-        if submitted := line.get("submitted"):
-            found[key] = read_class_table_moment(submitted, line.at)
+        if line.submitted:
+            found[key] = line.submitted
     return found, unused
