@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from grader.authoring import chinese_rules, skeletons, suite_rules
+from grader.authoring import chinese_rules, proof_rules, skeletons, suite_rules
 from grader.authoring.new_exercise import list_new_exercise_todos
 from grader.core.records import DeclaredClass, DeclaredFunction, Exercise
 from grader.core.toml_file import BadFile
@@ -197,5 +197,5 @@ FILE_LAWS: tuple[Law, ...] = (  # these import no module of the suite
 EXERCISE_LAWS: tuple[Law, ...] = (
     *FIRST_LAWS, check_signatures_law, check_regions_law, check_prose_law, check_in_step_law,
     check_hints_law, check_learned_law, check_translations_law, *suite_rules.SUITE_LAWS,
-    list_new_exercise_todos,
+    proof_rules.check_caught_law, list_new_exercise_todos,
 )  # fmt: skip

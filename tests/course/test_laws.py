@@ -5,13 +5,20 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from grader.authoring import exercise_index, exercise_rules, project_rules, suite_rules
+from grader.authoring import (
+    exercise_index,
+    exercise_rules,
+    project_rules,
+    proof_rules,
+    suite_rules,
+)
 from grader.authoring.project_rules import ProjectState
+from grader.authoring.proof_store import ProofStore
 from grader.cli import app
 from grader.core import translation
 from grader.core.toml_file import BadFile
 from grader.core.translation import Words
-from grader.judging import drills
+from grader.judging import drills, suite_runner
 from grader.worker import requirements
 from tests.course import tiny
 from tests.course.tiny import SLUG, SOLUTION, SUITE
@@ -199,6 +206,25 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
     )
 
 
+def test_a_mistake_that_make_mutants_saw_pass_is_a_breach_until_a_file_changes(home, monkeypatch):
+    """`MISSED` is what the table of `make mutants` calls it."""
+    monkeypatch.setattr(ProofStore.__init__, "__defaults__", (home / ".proof",))
+    change(home / PAGE, "", exercise_index.page())
+    [exercise] = tiny.exercises()
+    found = {m.id: {"verdict": "failed", "earned": (), "faults": (), "named": ()}
+             for m in suite_runner.list_suite_mistakes(exercise)}  # fmt: skip
+    ProofStore().write_results("caught", exercise, found)
+    assert project_rules.list_broken_project_laws() == []
+    found["times_3"]["verdict"] = "passed"
+    ProofStore().write_results("mistakes", exercise, found)
+    assert project_rules.list_broken_project_laws() == [
+        f"{SLUG}: times_3 is passed by test_values. Make the check stricter, or take the mistake out."
+    ]
+    change(home / WRONG, "return 3 * x", "return 3.0 * x")
+    tiny.forget()
+    assert project_rules.list_broken_project_laws() == []
+
+
 def test_make_house_says_what_was_not_checked(monkeypatch):
     monkeypatch.setattr(
         project_rules, "check_project_laws", lambda: ProjectState(unchecked=("ex90: It needs x",))
@@ -208,7 +234,10 @@ def test_make_house_says_what_was_not_checked(monkeypatch):
 
 
 def test_every_law_is_broken_by_a_test():
-    broken = {law for law, *_ in BREACHES} | {project_rules.check_core_track_law}
+    broken = {law for law, *_ in BREACHES} | {
+        project_rules.check_core_track_law,
+        proof_rules.check_caught_law,
+    }
     assert broken == {*exercise_rules.EXERCISE_LAWS, *project_rules.PROJECT_LAWS}
 
 
