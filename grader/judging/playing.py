@@ -79,7 +79,7 @@ class Block:
     label: str
     row: float
     column: float
-    colour: int
+    colour: int  # 0 to 5, of the style sheet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,10 @@ class LearnTab:
         if state.report(slug) is None:
             state.request(slug)
         ui.page_title(f"{self._title} · {self._words('Attention by Hand')}")
-        ui.add_head_html(f"<style>{(_HERE / 'learn.css').read_text('utf-8')}</style>")
-        ui.add_head_html(f"<script>{(_HERE / 'learn.js').read_text('utf-8')}</script>")
+        for name in ("play.css", "learn.css"):
+            ui.add_head_html(f"<style>{(_HERE / name).read_text('utf-8')}</style>")
+        for name in ("painting.js", "learn.js"):
+            ui.add_head_html(f"<script>{(_HERE / name).read_text('utf-8')}</script>")
         ui.colors(primary="var(--link)")
         self._dark = ui.dark_mode(state.dark)
         self._draw_header()

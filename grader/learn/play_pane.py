@@ -11,7 +11,6 @@ from grader.learn.learn_state import LearnState
 from grader.reporting.html import render_report_template
 
 TICK_SECONDS = 0.08
-BLOCK_WIDTH, BLOCK_HEIGHT, COLOURS = 3.0, 2.1, 6  # rem, rem, and colours of the style sheet
 _BY_REFERENCE = "Drawn by the reference. Once the exercise is passed, your own function draws it."
 _BY_YOURS = "Drawn by your own function, behind its wall. The reference differs by at most {most}."
 _OTHERWISE = "Your own function draws something else here:"
@@ -137,14 +136,12 @@ class PlayPane:
             with self._plane:
                 self._blocks = [ui.label(b.label).classes("moving") for b in blocks]
         for element, block in zip(self._blocks, blocks, strict=True):
-            left, top = block.column * BLOCK_WIDTH, block.row * BLOCK_HEIGHT
-            element.style(f"transform: translate({left}rem, {top}rem)")
-            element.classes(replace=f"moving colour-{block.colour % COLOURS}")
-        low = max((b.row for b in blocks), default=-1) + 1
-        self._plane.style(f"height: {low * BLOCK_HEIGHT}rem")
+            element.style(f"--column: {block.column}; --row: {block.row}")
+            element.classes(replace=f"moving colour-{block.colour}")
+        self._plane.style(f"--rows: {max((b.row for b in blocks), default=-1) + 1}")
 
     def _render(self, pictures: Any) -> str:
-        named = [(type(p).__name__, p) for p in pictures]
+        named = [(type(p).__name__, p) for p in pictures if type(p).__name__ != "Blocks"]
         return render_report_template("pictures.html.j2", self._words, pictures=named)
 
 
