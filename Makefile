@@ -23,6 +23,7 @@ JOBS ?=
 CLUSTER ?=
 SEALED ?=
 SEEDS ?=
+SITE_URL ?=
 FRESH ?=
 SHARD ?=
 ARGS ?=
@@ -39,6 +40,7 @@ DEV := $(VENV)/.installed-dev-$(TORCH)
 NOTEBOOKS := $(VENV)/.installed-notebooks-$(TORCH)
 SIMILAR := $(VENV)/.installed-similar-$(TORCH)
 LEARN := $(VENV)/.installed-learn-$(TORCH)
+SITE := $(VENV)/.installed-site-$(TORCH)
 WITH_CLUSTER := $(VENV)/.installed-cluster-$(TORCH)
 else
 PY := $(PYTHON)
@@ -47,6 +49,7 @@ DEV :=
 NOTEBOOKS :=
 SIMILAR :=
 LEARN :=
+SITE :=
 WITH_CLUSTER :=
 endif
 # A path as the shell takes it, whatever is in it.
@@ -58,7 +61,7 @@ GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if 
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
 .DEFAULT_GOAL := help
-.PHONY: help grade bench watch learn hint debug progress show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-learn bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture wheel print-install clean
+.PHONY: help grade bench watch learn hint debug progress show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-learn bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture site wheel print-install clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -208,6 +211,12 @@ wheel: $(CORE) ## build the wheel in dist/
 picture: $(CORE) ## draw docs/report.svg from a real run, and the pictures of the lessons
 	@$(PY) -m docs.picture
 	@$(PY) -m docs.lesson_pictures
+
+site: $(SITE) ## build the site of lessons and docs in out/site, and check its links (SITE_URL= where it will stand)
+	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(SITE_URL)) $(PY) -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(if $(SITE_URL),$(SITE_URL:%/=%)/zh/)) $(PY) -m mkdocs build --quiet --strict -f docs/site/zh.yml
+	@$(PY) -m docs.site.dead_links out/site
+	@echo 'The site is in out/site. To look at it: $(PY) -m http.server --directory out/site'
 
 print-install: # the command that installs, for those who want to see it
 	@echo '$(INSTALL)'

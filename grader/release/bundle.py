@@ -34,7 +34,7 @@ _BUNDLED_FOLDERS = ("grader", "reference", "docs", ".devcontainer", ".vscode")
 _PROJECT_GOALS = (  # of the Makefile: they need files that are left out
     "test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom", "cheats",
     "diagnose-trial",
-    "house", "new", "gpu-check", "picture", "wheel", "bench-.*",
+    "house", "new", "gpu-check", "picture", "site", "wheel", "bench-.*",
 )  # fmt: skip
 _GOAL_REFUSAL_COMMAND = (
     "@echo '`make $@` needs the whole project, of which this bundle is a part: `make` lists what"
@@ -134,8 +134,13 @@ def list_open_bundle_files(
 
 def _is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:
     name = path.relative_to(ROOT)
-    # Lessons are written for what is released; the picture is drawn from the solutions.
-    ours = name.is_relative_to("docs/lessons") or name == Path("docs/picture.py")
+    # Lessons are written for what is released; the picture is drawn from the solutions, and the
+    # site from the whole project.
+    ours = (
+        name == Path("docs/picture.py")
+        or name.is_relative_to("docs/lessons")
+        or name.is_relative_to("docs/site")
+    )
     left_out = {*_EXCLUDED_NAMES, *drafts, *(f"{slug}.py" for slug in drafts)}
     return not ours and left_out.isdisjoint(name.parts)
 
