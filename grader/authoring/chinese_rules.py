@@ -54,6 +54,7 @@ def _list_wanted_translations(exercise: Exercise) -> set[str]:
         *(f"learned.{i}" for i in range(len(exercise.learned))),
         *(f"checks.{c.id}" for c in suite_runner.list_suite_checks(exercise)),
         *([f"speed.{speed.bench.__name__}"] if speed else []),
+        *(f"variants.{v.id}" for v in suite_runner.list_shown_variants(exercise)),
         *(f"hints.{n}.{i}" for n, w in written.items() for i in range(len(w.hints))),
         *(
             f"mistakes.{m.id}.{x}"

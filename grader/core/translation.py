@@ -72,6 +72,10 @@ class Words:
         """The sentence of the speed case; an exercise has at most one."""
         return str(next(iter(self._suite_texts(slug).get("speed", {}).values()), english))
 
+    def variant(self, slug: str, id: str, english: str) -> str:
+        """The sentence of a right answer that is written otherwise."""
+        return str(self._suite_texts(slug).get("variants", {}).get(id, english))
+
     def hints(self, exercise: Exercise, name: str) -> tuple[str, ...]:
         """The hints of a function or a class; each tells more than the one before."""
         named = exercise.functions.get(name) or exercise.classes[name]

@@ -1,6 +1,7 @@
 """Collects a suite's checks with pytest, runs them in this process, returns the verdicts."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -145,6 +146,15 @@ def list_suite_mistakes(exercise: Exercise) -> list[Mistake]:
 def list_suite_variants(exercise: Exercise) -> list[Variant]:
     """Return the right answers written otherwise."""
     return list_check_marks(_import_suite_file(exercise, "variants.py"), Variant)
+
+
+def list_shown_variants(exercise: Exercise) -> list[Variant]:
+    """Return two right answers that are shown after a pass, of the name that has the most."""
+    if not (exercise.folder / "variants.py").is_file():
+        return []
+    whole = [v for v in list_suite_variants(exercise) if not v.edits]
+    counts = Counter(v.of for v in whole)
+    return [v for v in whole if v.of == max(counts, key=counts.__getitem__)][:2]
 
 
 def list_suite_trials(exercise: Exercise) -> list[Trial]:

@@ -1,8 +1,6 @@
 """Lays out the page: exercises, lesson, editor, verdict; one address for each exercise."""
 
-import json
 from contextlib import suppress
-from pathlib import Path
 
 from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
@@ -12,12 +10,12 @@ from grader.learn.editor_pane import EditorPane
 from grader.learn.exercise_list import ExerciseList
 from grader.learn.learn_state import LearnState
 from grader.learn.lesson_html import render_lesson
+from grader.learn.page_frame import begin_page, greet_browser
+from grader.learn.passed_page import PassedPage
 from grader.learn.play_pane import PlayPane, has_play
 from grader.learn.verdict_pane import VerdictPane
-from grader.reporting.html import LANGUAGE_TAGS
 
 TICK_SECONDS = 0.1
-_HERE = Path(__file__).parent
 _OTHER_LANGUAGE = {"en": ("zh", "中文"), "zh": ("en", "English")}
 _NEXT_DARK: dict[bool | None, bool | None] = {None: True, True: False, False: None}
 
@@ -37,6 +35,14 @@ def build_learn_pages(state: LearnState, start: str) -> None:
             await LearnTab(state, slug).run()
         return None
 
+    @ui.page("/passed/{slug}")
+    async def passed(slug: str) -> Response | None:
+        if slug not in state.exercises or state.shows != "open" or not state.is_passed(slug):
+            return RedirectResponse(f"/learn/{slug}")
+        with suppress(TimeoutError):
+            await PassedPage(state, slug).run()
+        return None
+
 
 class LearnTab:
     """One tab of a browser, on one exercise."""
@@ -44,16 +50,9 @@ class LearnTab:
     def __init__(self, state: LearnState, slug: str) -> None:
         self._state, self._words, self._slug = state, state.words, slug
         self._buttons: dict[str, ui.button] = {}
-        self._title = state.words.title(state.exercises[slug])
         if state.report(slug) is None:
             state.request(slug)
-        ui.page_title(f"{self._title} · {self._words('Attention by Hand')}")
-        for name in ("play.css", "learn.css"):
-            ui.add_head_html(f"<style>{(_HERE / name).read_text('utf-8')}</style>")
-        for name in ("painting.js", "learn.js"):
-            ui.add_head_html(f"<script>{(_HERE / name).read_text('utf-8')}</script>")
-        ui.colors(primary="var(--link)")
-        self._dark = ui.dark_mode(state.dark)
+        self._dark = begin_page(state, state.words.title(state.exercises[slug]))
         self._draw_header()
         with ui.element("div").classes("room"):
             self._list = ExerciseList(state, slug)
@@ -70,13 +69,7 @@ class LearnTab:
     async def run(self) -> None:
         """Go on once the browser is connected."""
         await self._client.connected(timeout=30.0)
-        lost = self._words("The server has ended or sleeps. What you write is kept in this browser "
-                           "until `make learn` runs again.")  # fmt: skip
-        tag = LANGUAGE_TAGS[self._words.language]
-        dark = await ui.run_javascript(
-            f"learn.say({json.dumps(lost)}, {json.dumps(tag)})", timeout=10.0
-        )
-        self._editor.shade(bool(dark))
+        self._editor.shade(await greet_browser(self._words))
         await self._editor.connect()
         self._state.shown.set()
 

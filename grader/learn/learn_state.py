@@ -17,6 +17,7 @@ from grader.submission import answer_file
 from grader.worker.walls import PROCESS, Wall
 
 if TYPE_CHECKING:
+    from grader.learn.answer_timer import AnswerTimer
     from grader.learn.play_runner import AnswerPlayer
 
 
@@ -75,6 +76,13 @@ class LearnState:
         found = AnswerPlayer(self.place, self.wall)
         self.closing.callback(found.close)
         return found
+
+    @cached_property
+    def timer(self) -> "AnswerTimer":
+        """Return what times answers on request; the first use imports torch."""
+        from grader.learn.answer_timer import AnswerTimer
+
+        return AnswerTimer(self.place, self.wall)
 
     def report(self, slug: str) -> ExerciseReport | None:
         return self.view.reports.get(slug)

@@ -23,11 +23,11 @@ def render_lesson(slug: str, words: Words, root: Path = ROOT) -> str:
         text = path.read_text(encoding="utf-8")
     except OSError:
         return f"<p>{words('This exercise has no lesson here.')}</p>"
-    return _render_lesson_text(text)
+    return render_lesson_text(text)
 
 
 @lru_cache(maxsize=64)
-def _render_lesson_text(text: str) -> str:
+def render_lesson_text(text: str) -> str:
     """Return HTML of our own Markdown; links to other files of the project become text."""
     html = str(markdown2.markdown(text, extras=_EXTRAS))
     html = _STILL_PICTURE.sub("", html)

@@ -74,9 +74,9 @@ class VerdictPane:
             ui.label(first).classes("good")
             for line in others:
                 ui.label(line).classes("learned")
-            if report.speed is not None:
-                told = "`make grade EX={slug}` also times it."
-                ui.label(self._words(told, slug=self._slug)).classes("soft")
+            if self._state.shows == "open":
+                told = self._words("Beside the model answer")
+                ui.link(told, f"/passed/{self._slug}").classes("button")
             if following is None:
                 ui.label(self._words("Every exercise here is passed."))
             else:

@@ -275,6 +275,7 @@ def test_the_same_is_a_breach_of_what_is_finished(home):
     [
         (CHINESE, "", GONE, "zh.toml is missing, so that its sentences stay English. Write it."),
         (CHINESE, 'title = "两倍"\n', "", "zh.toml has no title. Write it."),
+        (CHINESE, 'twice_1 = "两倍。"\n', "", "zh.toml has no variants.twice_1. Write it."),
         (CHINESE, 'what_0 = { asks = "什么？", ', "what_0 = { ", "zh.toml has no questions.what_0.asks. Write it."),
         (SOLUTION, '# %% [markdown] lang="zh"\n# # 两倍\n# 把一个数加上它自己。\n\n', "", "in its lesson not every English cell has a Chinese one after it. Add them."),
     ],

@@ -152,6 +152,7 @@ _QUESTIONS = "".join(
     f'[[questions]]\nid = "what_{number}"\nasks = "What?"\nanswer = "A sum."\n'
     for number in range(3)
 )
+_CHINESE += "[variants]\n" + "".join(f'twice_{number} = "两倍。"\n' for number in range(2))
 _CHINESE += "[questions]\n" + "".join(
     f'what_{number} = {{ asks = "什么？", answer = "一个和。" }}\n' for number in range(3)
 )
