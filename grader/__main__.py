@@ -1,25 +1,34 @@
-"""`python -m grader`."""
+"""`python -m grader`, and the scripts of an installed package."""
 
 import sys
 
-# What follows cannot be read by an older Python; so these two are said in both languages at once.
-if sys.version_info < (3, 11):  # noqa: UP036
-    this = ".".join(map(str, sys.version_info[:3]))
-    sys.exit(
-        f"Python 3.11 or newer is needed; this is {this}. Name another: "
-        "`make BASE_PYTHON=python3.12 grade`.\n"
-        f"需要 Python 3.11 以上，这里是 {this}。请换一个：`make BASE_PYTHON=python3.12 grade`。"
-    )
-if sys.platform == "win32":
-    sys.exit(
-        "Answers cannot be run on Windows itself. Install WSL (`wsl --install`) and work in it.\n"
-        "答案不能直接在 Windows 上运行。请安装 WSL（`wsl --install`），在 WSL 里使用。"
-    )
-try:
-    from grader.cli.app import run_command_line
 
-    run_command_line()
-except ModuleNotFoundError as error:
-    if error.name not in ("numpy", "torch", "pytest", "rich", "typer", "packaging"):
-        raise
-    sys.exit(f"{error.name} is not installed for this Python. `make grade` installs it into .venv.")
+def main() -> None:
+    """Run a command, or say why nothing can be run here."""
+    # An older Python cannot read what follows; so these two are said in both languages at once.
+    if sys.version_info < (3, 11):  # noqa: UP036
+        this = ".".join(map(str, sys.version_info[:3]))
+        sys.exit(
+            f"Python 3.11 or newer is needed; this is {this}. Name another: "
+            "`make BASE_PYTHON=python3.12 grade`.\n"
+            f"需要 Python 3.11 以上，这里是 {this}。请换一个：`make BASE_PYTHON=python3.12 grade`。"
+        )
+    if sys.platform == "win32":
+        sys.exit(
+            "Answers cannot be run on Windows itself. Install WSL (`wsl --install`) and work "
+            "in it.\n"
+            "答案不能直接在 Windows 上运行。请安装 WSL（`wsl --install`），在 WSL 里使用。"
+        )
+    try:
+        from grader.cli.app import run_command_line
+
+        run_command_line()
+    except ModuleNotFoundError as error:
+        if error.name not in ("numpy", "torch", "pytest", "rich", "typer", "packaging"):
+            raise
+        cure = "`make grade` installs it into .venv."
+        sys.exit(f"{error.name} is not installed for this Python. {cure}")
+
+
+if __name__ == "__main__":
+    main()

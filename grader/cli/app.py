@@ -14,6 +14,7 @@ from grader.cli.collect_command import commands as collect_commands
 from grader.cli.course_commands import commands as course_commands
 from grader.cli.debug_command import commands as debug_commands
 from grader.cli.drill_command import commands as drill_commands
+from grader.cli.folder_commands import commands as folder_commands
 from grader.cli.global_options import GroupWithGlobalOptions, begin
 from grader.cli.grade_command import grade
 from grader.cli.interview_command import commands as interview_commands
@@ -21,6 +22,7 @@ from grader.cli.learn_command import commands as learn_commands
 from grader.cli.maintainer import commands
 from grader.cli.new_command import commands as new_commands
 from grader.cli.options import (
+    ANSWERS_FOLDER,
     BELOW,
     USAGE,
     Device,
@@ -56,7 +58,7 @@ app.command()(grade)
 def bench(
     context: typer.Context,
     names: Names = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     device: Device = "cpu",
     seed: Seed = "",
     isolation: Isolation = "auto",
@@ -94,7 +96,7 @@ def bench(
 @app.command()
 def show(
     name: One = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     tokens: Annotated[str, typer.Option(help="A sentence of your own.")] = "the cat sat on the mat",
     embedding: Annotated[str, typer.Option(help="drawn or one-hot.")] = "drawn",
     head: Annotated[
@@ -122,7 +124,7 @@ def show(
 @app.command()
 def watch(
     name: Annotated[str | None, typer.Argument(metavar="[EX]", help="Begin with this one.")] = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     isolation: Isolation = "auto",
     lang: Lang = None,
 ) -> None:
@@ -144,7 +146,7 @@ def watch(
 @app.command()
 def hint(
     name: One = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     level: Annotated[int | None, typer.Option(help="A certain hint, not the next.")] = None,
     solution: Annotated[bool, typer.Option(help="Show a solution of what is passed.")] = False,
     isolation: Isolation = "auto",
@@ -166,6 +168,7 @@ app.add_typer(collect_commands)
 app.add_typer(similar_commands)
 app.add_typer(drill_commands)
 app.add_typer(learn_commands)
+app.add_typer(folder_commands)
 app.add_typer(course_commands)
 app.add_typer(interview_commands)
 app.add_typer(progress_commands)

@@ -7,6 +7,7 @@ import typer
 
 from grader.classroom import settings
 from grader.cli.options import stop_command
+from grader.core.advice import fit_advice
 
 commands = typer.Typer()
 course = typer.Typer(no_args_is_help=True, help="A course in one file.")
@@ -31,4 +32,5 @@ def new(
         stop_command(f"{output} is there already: it is yours. Name another file with -o.")
     except OSError as error:
         stop_command(f"{output} cannot be written: {error.strerror}.")
-    print(f"{output}: mend it, then `make class COURSE={output}` and the like follow it.")
+    told = f"{output}: mend it, then `make class COURSE={output}` and the like follow it."
+    print(fit_advice(told))

@@ -1,10 +1,9 @@
 """The command that opens the debugger at the first failing case of an answer."""
 
-from pathlib import Path
-
 import typer
 
 from grader.cli.options import (
+    ANSWERS_FOLDER,
     Device,
     Lang,
     One,
@@ -23,7 +22,7 @@ commands = typer.Typer()
 @commands.command()
 def debug(
     name: One = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     device: Device = "cpu",
     seed: Seed = "",
     lang: Lang = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from grader.cli.options import (
+    ANSWERS_FOLDER,
     Isolation,
     Lang,
     One,
@@ -32,13 +33,17 @@ _NOTHING_PASSED = (
     "No exercise with drills is passed yet, and a drill shows the solution but for one mistake:"
     " pass one first. `make grade EX={slug}` says what is missing."
 )
+_NO_SOLUTIONS = (
+    "A drill is the model solution with one mistake in it, and the model solutions are no part of"
+    " what is here: clone the project to draw one."
+)
 _NO_DRILLS = "Nothing is drawn from {slug}: it has no drills. These have: {others}."
 
 
 @commands.command()
 def drill(
     name: One = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     seed: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="Repeat an earlier drill.")
     ] = None,
@@ -91,6 +96,8 @@ def _choose_drill_command_exercise(
     from grader.judging.drills import read_judging_drills
 
     some = [e for e in catalog.list_catalog_exercises() if read_judging_drills(e) and not e.draft]
+    if not any(exercise.solution.is_file() for exercise in some):
+        stop_command(words(_NO_SOLUTIONS))
     if name is None:
         turn = seed % len(some)
         passed = _find_drill_command_exercise([*some[turn:], *some[:turn]], place, wall)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from grader.classroom.settings import CourseSettings
 from grader.cli.options import (
+    ANSWERS_FOLDER,
     BELOW,
     FAULT,
     REPORT_FORMATS,
@@ -50,7 +51,7 @@ _FORMATS_FOR_PEOPLE = ("terminal", "html")
 
 def grade(
     names: Names = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     device: Device = "cpu",
     seed: Seed = "",
     isolation: Isolation = "auto",

@@ -22,6 +22,7 @@ from grader.cli.options import (
     stop_command,
 )
 from grader.core import catalog
+from grader.core.advice import fit_advice
 from grader.core.questions import Question, read_questions_toml
 from grader.core.records import Exercise
 from grader.core.translation import Words
@@ -109,7 +110,7 @@ def _name_interview_command_folder(output: Path, slug: str) -> Path:
 
 def _describe_repeat_command(exercise: Exercise, path: Path) -> str:
     pack = "" if exercise.home == catalog.ROOT else f"EXERCISES={shlex.quote(str(exercise.home))} "
-    return f"  make grade EX={exercise.slug} {pack}SUBMISSION={shlex.quote(str(path))}"
+    return fit_advice(f"  make grade EX={exercise.slug} {pack}SUBMISSION={shlex.quote(str(path))}")
 
 
 def _parse_minutes_option(text: str, words: Words) -> int:

@@ -1,12 +1,15 @@
 """The command that opens the page to learn on."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from grader.cli.folder_commands import begin_learner_folder
 from grader.cli.options import (
+    ANSWERS_FOLDER,
     Isolation,
     Lang,
     Place,
@@ -16,17 +19,21 @@ from grader.cli.options import (
     parse_wall_option,
     stop_command,
 )
+from grader.core.installed_copies import is_wheel_installed
+from grader.core.this_python import SCRIPT
+from grader.core.translation import Words
 
 commands = typer.Typer()
 PACKAGES = ("nicegui", "latex2mathml")
 _MISSING = "The page needs packages that are not installed: run `make learn`, which installs them."
+_MISSING_IN_WHEEL = "The page needs packages that are not installed: install attention-by-hand[learn] in the way that you installed attention-by-hand."  # noqa: E501
 _ONE_FILE = "The page shows a folder of answers: name a folder."
 
 
 @commands.command()
 def learn(
     name: Annotated[str | None, typer.Argument(metavar="[EX]", help="Begin with this one.")] = None,
-    submission: Place = Path("exercises"),
+    submission: Place = ANSWERS_FOLDER,
     isolation: Isolation = "auto",
     port: Annotated[int | None, typer.Option(help="A port of your choice.")] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
@@ -35,7 +42,9 @@ def learn(
     """Open a page to read lessons, write answers, and see verdicts as you write."""
     words = parse_language_option(lang)
     if not all(map(find_spec, PACKAGES)):
-        stop_command(words(_MISSING))
+        stop_command(words(_MISSING_IN_WHEEL if is_wheel_installed() else _MISSING))
+    if submission == ANSWERS_FOLDER and is_wheel_installed() and not submission.exists():
+        _enter_learner_folder(words)
     named = parse_exercises_option([name] if name else [], submission)
     if not submission.is_dir():
         stop_command(words(_ONE_FILE))
@@ -50,3 +59,11 @@ def learn(
         wall=parse_wall_option(isolation, "cpu"), shows=find_course_option().shows, port=port,
         browse=browser,
     )  # fmt: skip
+
+
+def _enter_learner_folder(words: Words) -> None:
+    """Go to the folder that `init` writes by default, and write it if it is not there."""
+    folder = Path(SCRIPT)
+    if not (folder / ANSWERS_FOLDER).is_dir():
+        begin_learner_folder(folder, words)
+    os.chdir(folder)

@@ -11,8 +11,8 @@ from grader.cli.options import (
     Device,
     Lang,
     Names,
-    check_command_unsealed,
     check_device_option,
+    check_whole_project,
     find_course_option,
     parse_exercises_sans_drafts,
     parse_language_option,
@@ -39,7 +39,7 @@ def release(
     from grader.release import course_release as building
 
     words = parse_language_option(lang)
-    check_command_unsealed("release", words)
+    check_whole_project("release")
     exercises = parse_exercises_sans_drafts(names or [], ROOT / "solutions", words)
     if device != "cuda":  # the machine that builds needs none
         check_device_option(device)
@@ -62,7 +62,7 @@ def skeletons() -> None:
     """Write exercises/ and docs/lessons/ from solutions/; a changed answer is left alone."""
     from grader.authoring.skeletons import write_all_skeletons
 
-    check_command_unsealed("skeletons", parse_language_option(None))
+    check_whole_project("skeletons")
     try:
         for path, what in write_all_skeletons():
             print(f"{what:10} {path}")
@@ -80,7 +80,7 @@ def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
     """Return the exercises whose suites can run here; print what the others lack."""
     from grader.worker import requirements
 
-    check_command_unsealed(goal, parse_language_option(None))
+    check_whole_project(goal)
     found = []
     for exercise in parse_exercises_sans_drafts(
         names, ROOT / "solutions", parse_language_option(None)
@@ -199,7 +199,7 @@ def house(
         for number, law in enumerate(state_project_laws(), 1):
             print(f"{number:2}. {law}")
         return
-    check_command_unsealed("house", parse_language_option(None))
+    check_whole_project("house")
     found = check_project_laws()
     for line in (*found.breaches, *found.drafts, *found.notes, *found.unchecked):
         print(line)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.options import check_command_unsealed, parse_language_option, stop_command
+from grader.cli.options import check_whole_project, stop_command
 
 commands = typer.Typer()
 
@@ -21,7 +21,7 @@ def new(
     from grader.authoring import new_exercise
     from grader.core import catalog
 
-    check_command_unsealed("new", parse_language_option(None))
+    check_whole_project("new")
     if name is None:
         stop_command("Which name is it to have? `make new EX=ex18_alibi`, for instance.")
     try:

@@ -10,8 +10,11 @@ import typer
 
 from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
+from grader.core.advice import fit_quoted_advice
 from grader.core.errors import UserError
+from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
+from grader.core.this_python import find_own_command
 from grader.core.translation import LANGUAGES, Words, choose_translation_language
 from grader.worker import walls
 from grader.worker.walls import Wall
@@ -20,6 +23,7 @@ REPORT_FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "
 ACTIVE_COURSE = ContextVar("course", default=NO_COURSE)  # of the running command
 GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 
+ANSWERS_FOLDER = Path("exercises")  # which commands take by default
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
 ]
@@ -39,7 +43,8 @@ def find_course_option() -> CourseSettings:
 def parse_exercises_option(names: list[str], place: Path) -> list[Exercise]:
     """Resolve names; without any, take the exercise of the file, or those of the course."""
     if not _check_path_option(place):
-        stop_command(f"{place} is not there. Name a folder of answers, or one file.")
+        begin = f" `{find_own_command()} init` writes one." if place == ANSWERS_FOLDER else ""
+        stop_command(f"{place} is not there. Name a folder of answers, or one file.{begin}")
     if len(set(names)) > 1 and place.is_file():
         stop_command(f"{place} is one file, so it answers one exercise: name that one.")
     try:
@@ -117,7 +122,7 @@ def check_device_option(device: str) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        cure = "Grade on the CPU, or install another: `make grade TORCH=cuda DEVICE=cuda`."
+        cure = f"Grade on the CPU, or install another: {describe_cuda_installation()}."
         stop_command(f"This torch sees no CUDA device. {cure}")
 
 
@@ -126,6 +131,18 @@ def check_command_unsealed(command: str, words: Words) -> None:
     if sealed_bundle.is_core_sealed():
         stop_command(words("This bundle is sealed: it has no right answers, and so no `{command}`.",
                    command=command))  # fmt: skip
+
+
+def check_whole_project(command: str) -> None:
+    """Stop if the command needs the whole project, of which a wheel or a bundle is a part."""
+    check_command_unsealed(command, parse_language_option(None))
+    if not (catalog.ROOT / "solutions").is_dir():
+        stop_command(
+            parse_language_option(None)(
+                "`{command}` needs the whole project, and this is a part of it: clone the project.",
+                command=command,
+            )
+        )
 
 
 def check_seed_option(device: str, seed: str, words: Words) -> None:
@@ -155,5 +172,5 @@ def stop_command_for_error(problem: UserError) -> NoReturn:
 
 
 def stop_command(sentence: str) -> NoReturn:
-    print(sentence, file=sys.stderr)
+    print(fit_quoted_advice(sentence), file=sys.stderr)
     raise typer.Exit(USAGE)

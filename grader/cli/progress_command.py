@@ -1,18 +1,22 @@
 """The command that shows a learner's progress."""
 
-from pathlib import Path
-
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from grader.cli.options import Lang, Place, find_course_option, parse_language_option
+from grader.cli.options import (
+    ANSWERS_FOLDER,
+    Lang,
+    Place,
+    find_course_option,
+    parse_language_option,
+)
 
 commands = typer.Typer()
 
 
 @commands.command()
-def progress(submission: Place = Path("exercises"), lang: Lang = None) -> None:
+def progress(submission: Place = ANSWERS_FOLDER, lang: Lang = None) -> None:
     """Show your attempts, hints and first passes, from `.progress` beside the answers."""
     from grader.practice.learner_progress import PROGRESS_FILE, read_learner_progress
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from grader.cli.options import (
+    ANSWERS_FOLDER,
     Lang,
     One,
     Place,
@@ -22,7 +23,7 @@ commands = typer.Typer()
 
 
 @commands.command()
-def reset(name: One = None, submission: Place = Path("exercises"), lang: Lang = None) -> None:
+def reset(name: One = None, submission: Place = ANSWERS_FOLDER, lang: Lang = None) -> None:
     """Put the skeleton of an exercise back, and keep the old answer beside it."""
     from grader.authoring.skeletons import NoSkeleton, make_untouched_skeleton
 

@@ -1,8 +1,14 @@
 """Commands for a terminal that concern the Python that runs, not the one that is found first."""
 
+import os
 import shlex
+import shutil
 import sys
+import sysconfig
 from pathlib import Path
+
+SCRIPT = "attention-by-hand"  # of an installed package
+_OF_UVX = "archive-v0"  # the folder of uv's cache in which uvx makes an environment for one command
 
 
 def find_this_python() -> str:
@@ -19,3 +25,14 @@ def build_pip_command(*words: str) -> str:
 def build_pip_install_command(*requirements: str) -> str:
     """Return the command that installs requirements for this Python."""
     return build_pip_command("install", *requirements)
+
+
+def find_own_command() -> str:
+    """Return what calls this grader in a shell: its script, by its path where it must be."""
+    if "UV" in os.environ and _OF_UVX in Path(sys.prefix).parts:
+        return f"uvx '{SCRIPT}[learn]'"
+    script, found = Path(sysconfig.get_path("scripts")) / SCRIPT, shutil.which(SCRIPT)
+    if found and os.path.realpath(found) == os.path.realpath(script):
+        return SCRIPT
+    words = [str(script)] if script.is_file() else [sys.executable, "-m", "grader"]
+    return shlex.join(words)

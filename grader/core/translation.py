@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.core import catalog, manifest, toml_file
+from grader.core.advice import fit_advice, fit_quoted_advice
 from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
@@ -38,11 +39,12 @@ class Words:
     def __call__(self, english: str, **values: Any) -> str:
         """A sentence of ours, with `values` in the place of the names in braces."""
         text = _read_core_translations().get(english, english) if self.language == "zh" else english
+        text = fit_advice(text)
         return text.format(**values) if values else text
 
     def said(self, sentence: str) -> str:
         """A sentence of ours whose values are in it already, line by line."""
-        return "\n".join(map(self._translate_line, sentence.splitlines()))
+        return fit_quoted_advice("\n".join(map(self._translate_line, sentence.splitlines())))
 
     def _translate_line(self, line: str) -> str:
         if self.language == "en":

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from grader.core import catalog
 from grader.core.catalog import ROOT
+from grader.core.installed_copies import is_wheel_installed
 from grader.core.records import Limits, Submission
 from grader.core.translation import Words
 from grader.doctor import package_problems, system_problems
@@ -114,14 +115,15 @@ def _find_doctor_problems(
     yield from package_problems.find_missing_extra_problems(exercises, have, machine.system)
     yield from system_problems.find_control_group_problems(shared)
     yield from system_problems.find_terminal_problems(machine)
-    yield from system_problems.find_environment_problems(machine)
+    if not is_wheel_installed():
+        yield from system_problems.find_environment_problems(machine)
+        yield from package_problems.find_missing_nbgrader_problem(notebooks, have)
     yield from package_problems.find_untested_version_problems(
         package_problems.list_pins_for_doctor(ROOT), have
     )
     yield from package_problems.find_torch_mismatch_problems(
         have, package_problems.read_torch_for_doctor()
     )
-    yield from package_problems.find_missing_nbgrader_problem(notebooks, have)
 
 
 def _write_doctor_machine_lines(machine: MachineFacts, words: Words) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from grader.core.installed_copies import describe_cuda_installation, is_wheel_installed
 from grader.core.records import Exercise
 from grader.core.this_python import build_pip_command, build_pip_install_command
 from grader.doctor.machine_facts import MachineFacts, TorchFacts
@@ -56,10 +57,13 @@ def find_missing_core_problems(requirements: Iterable[str], have: Mapping[str, s
     for text in requirements:
         wanted = Requirement(text)
         version = have.get(wanted.name)
-        cure = (
-            "`make grade` installs what is needed into .venv; in an environment of your own: "
-            f"`{build_pip_install_command(f'{wanted.name}{wanted.specifier}')}`."
-        )
+        pip = build_pip_install_command(f"{wanted.name}{wanted.specifier}")
+        cure = f"Install it: `{pip}`."
+        if not is_wheel_installed():
+            cure = (
+                "`make grade` installs what is needed into .venv; in an environment of your own: "
+                f"`{pip}`."
+            )
         if version is None:
             yield Problem("stops", f"{wanted.name} is not installed for this Python.", cure)
         elif not wanted.specifier.contains(version, prereleases=True):
@@ -148,6 +152,7 @@ def find_torch_problems(machine: MachineFacts) -> Problems:
         "Remove LD_LIBRARY_PATH from the environment, which may lead it to other libraries; if "
         f"that does not help, install torch anew: `{anew}`."
         if machine.environment.get("LD_LIBRARY_PATH") else
+        f"Install it anew: `{anew}`." if is_wheel_installed() else
         f"Install it anew: `{anew}`, or `make clean && make grade`.",
     )  # fmt: skip
 
@@ -169,7 +174,7 @@ def find_cuda_problems(machine: MachineFacts, exercises: Iterable[Exercise]) -> 
             )
     elif machine.driver and found.cuda is None:
         says = "NVIDIA's driver is here, and this torch was built without CUDA."
-        yield Problem("limits", says, "Install the other: `make grade TORCH=cuda DEVICE=cuda`.")
+        yield Problem("limits", says, f"Install the other: {describe_cuda_installation()}.")
     elif machine.driver and not machine.devices:
         says = "NVIDIA's driver is here, and no GPU is."
         yield Problem("limits", says, "A container is given one by `docker run --gpus all`.")

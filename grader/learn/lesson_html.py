@@ -2,11 +2,10 @@
 
 import re
 from functools import lru_cache
-from pathlib import Path
 
 import markdown2
 
-from grader.core.catalog import ROOT
+from grader.core.installed_copies import find_project_file
 from grader.core.translation import Words
 from grader.submission.answer_file import locate_lesson_of_submission
 
@@ -16,9 +15,9 @@ _STILL_PICTURE = re.compile(r"<p><img [^>]*></p>\n?")  # the page has one that m
 _INSIDE_LINK = re.compile(r'<a href="(?!https?://|#)[^"]*">(.*?)</a>', re.DOTALL)
 
 
-def render_lesson(slug: str, words: Words, root: Path = ROOT) -> str:
+def render_lesson(slug: str, words: Words) -> str:
     """Return the lesson of an exercise as HTML; a paragraph that says so if there is none."""
-    path = root / locate_lesson_of_submission(slug, words.language)
+    path = find_project_file(locate_lesson_of_submission(slug, words.language))
     try:
         text = path.read_text(encoding="utf-8")
     except OSError:

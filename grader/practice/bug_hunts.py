@@ -5,6 +5,7 @@ import secrets
 from pathlib import Path
 
 from grader.core import backup
+from grader.core.advice import fit_advice
 from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES, Words
@@ -20,7 +21,7 @@ _DRILL_TEMPLATE = '''\
 {todo}
   1. {find}
   2. {name}
-  3. make grade EX={slug}
+  3. {grade}
 
 {choices}
 """
@@ -69,7 +70,7 @@ def write_drill_text(name: str, hunt: Exercise, words: Words) -> str:
         todo=words("What to do:"),
         find=words("Find the mistake, and mend it where it is."),
         name=words("Have `mistake` return its name, one of those below."),
-        slug=hunt.slug,
+        grade=fit_advice(f"make grade EX={hunt.slug}"),
         choices="\n".join(offered),
         drill=words("Say which drill this is; leave it as it is."),
         number=name,

@@ -109,7 +109,7 @@ def _list_grader_bundle_files(
     yield "Makefile", rules.encode()
     for folder in _BUNDLED_FOLDERS:
         for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and _is_file_bundled(path, drafts):
+            if path.is_file() and is_file_bundled(path, drafts):
                 yield path.relative_to(ROOT).as_posix(), path.read_bytes()
 
 
@@ -132,7 +132,7 @@ def list_open_bundle_files(
             yield locate_lesson_of_submission(exercise.slug, language), lesson.encode()
 
 
-def _is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:
+def is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:
     name = path.relative_to(ROOT)
     # Lessons are written for what is released; the picture is drawn from the solutions, and the
     # site from the whole project.

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from grader.core import catalog
+from grader.core.advice import fit_advice
 from grader.core.diagnosis_records import Diagnosis, NamedMistake
 from grader.core.records import (
     CheckResult,
@@ -71,7 +72,7 @@ def _load_report_templates() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {"prose": _mark_up_reported_code, "percent": _render_html_percent}
-    environment.filters["share"] = _limit_html_share
+    environment.filters |= {"share": _limit_html_share, "advice": fit_advice}
     environment.filters |= {"shade": _render_html_opacity, "tone": _choose_html_tone}
     environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _choose_html_speed_look}
     return environment

@@ -217,7 +217,7 @@ def test_where_nothing_can_be_started_a_sentence_says_so(monkeypatch, changes, s
         SimpleNamespace(exit=sys.exit, **{"version_info": (3, 12), "platform": "linux"} | changes),
     )
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ROOT / "grader/__main__.py"))
+        runpy.run_path(str(ROOT / "grader/__main__.py"), run_name="__main__")
     assert all(part in ended.value.code for part in says)
 
 

@@ -1,0 +1,81 @@
+"""The commands that write a learner's folder, and bring what is new into it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grader import __version__
+from grader.cli.options import Lang, parse_language_option, stop_command
+from grader.core.this_python import SCRIPT, find_own_command
+from grader.core.translation import Words
+from grader.practice.folder.bring_files import BroughtFile, HandedState, bring_handed_files
+from grader.practice.folder.handed_record import RECORD_FILE, HandedRecord, read_handed_record
+
+commands = typer.Typer()
+_WRITTEN = "{folder} has {count} new files: exercises, lessons in docs/lessons, a Makefile, tasks for VS Code."  # noqa: E501
+_NEXT = "Next: `cd {folder}`, read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
+_ALREADY = "{folder} is such a folder already: `{command} update`, typed in it, brings what is new."
+_NO_RECORD = "There is no {file} here: go to the folder that `{command} init` wrote, or let `{command} init .` begin one here; your answers stay."  # noqa: E501
+_STATES = {
+    HandedState.ADDED: "{name} is new.",
+    HandedState.REPLACED: "{name} was unchanged, and is the new version now.",
+    HandedState.KEPT: "{name} has your work and stays. The new version is {beside}.",
+}
+_CHANGES = "{name} has your work and stays. The new version is {beside}, with these changes:"
+
+
+@commands.command()
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Where to write; . is this folder.")
+    ] = Path(SCRIPT),
+    lang: Lang = None,
+) -> None:
+    """Write a folder to work in: exercises, lessons in your language, a Makefile, VS Code tasks."""
+    words = parse_language_option(lang)
+    if read_handed_record(folder) is not None:
+        stop_command(words(_ALREADY, folder=folder, command=find_own_command()))
+    begin_learner_folder(folder, words)
+    print(words(_NEXT, folder=folder, language=words.language, command=find_own_command()))
+
+
+@commands.command()
+def update(lang: Lang = None) -> None:
+    """Bring new skeletons and lessons into this folder, and say what changed; answers stay."""
+    words, record = parse_language_option(lang), read_handed_record(Path())
+    if record is None:
+        stop_command(words(_NO_RECORD, file=RECORD_FILE, command=find_own_command()))
+    if lang is None and record.language:
+        words = Words(record.language)
+    found = _bring_or_stop(Path(), record, words)
+    for one in found:
+        told = _CHANGES if one.changes else _STATES[one.state]
+        print(words(told, name=one.name, beside=one.beside))
+        for line in one.changes:
+            print(f"    {line}")
+    if record.version not in ("", __version__):
+        print(
+            words("This was version {old}, and is {new} now.", old=record.version, new=__version__)
+        )
+    if not found:
+        print(words("Nothing is new here."))
+
+
+def begin_learner_folder(folder: Path, words: Words) -> None:
+    """Write the files of a learner's folder, and say so; what is there already stays."""
+    found = _bring_or_stop(folder, HandedRecord(), words)
+    new = [one for one in found if one.state is HandedState.ADDED]
+    print(words(_WRITTEN, folder=folder, count=len(new)))
+    for one in found:
+        if one.state is HandedState.KEPT:
+            print(words(_STATES[one.state], name=one.name, beside=one.beside))
+
+
+def _bring_or_stop(folder: Path, record: HandedRecord, words: Words) -> list[BroughtFile]:
+    """Bring the files; stop with a sentence if the folder cannot be written."""
+    try:
+        return bring_handed_files(folder, record, words.language)
+    except OSError as error:
+        where = error.filename or folder
+        stop_command(words("{path} cannot be written: {why}.", path=where, why=error.strerror))

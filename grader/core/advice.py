@@ -1,0 +1,62 @@
+"""Fits the commands that sentences name to the folder in which they will be typed.
+
+Sentences name goals of the Makefile. Where no Makefile of ours lies, `make hint EX=ex01` becomes
+`attention-by-hand hint ex01`, and `SEED=4711` becomes `--seed 4711`.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from grader.core.this_python import find_own_command
+
+_GOALS = {"skeletons": "update"} | {
+    goal: goal
+    for goal in (
+        "grade", "bench", "watch", "learn", "hint", "debug", "progress", "show", "drill",
+        "interview", "reset", "doctor", "collect", "class", "return", "similar",
+    )
+}  # fmt: skip
+_OPTIONS = {  # variables of the Makefile, and what stands before their value on a command line
+    "EX": "", "ARGS": "", "FRESH": "--fresh", "SUBMISSION": "--submission", "DEVICE": "--device",
+    "SEED": "--seed", "ISOLATION": "--isolation", "MINUTES": "--minutes", "JOBS": "--jobs",
+    "EXERCISES": "--exercises", "COURSE": "--course",
+}  # fmt: skip
+_VALUE = r"(?:'[^']*'|(?:[\w/~.{}-]*[\w/~{}-])?)"
+_COMMAND = re.compile(rf"\bmake ({'|'.join(map(re.escape, _GOALS))})(?![\w-])")
+_VARIABLE = re.compile(rf"(?<![\w-])({'|'.join(_OPTIONS)})=({_VALUE})")
+_IN_CODE = re.compile(r"`[^`]*`")
+
+
+def fit_advice(sentence: str) -> str:
+    """Return one of our sentences with its commands as they are typed in this folder."""
+    if "=" not in sentence and "make " not in sentence:
+        return sentence
+    return sentence if has_our_makefile(Path.cwd()) else _replace_commands(sentence)
+
+
+def fit_quoted_advice(text: str) -> str:
+    """Do as `fit_advice`, between backquotes only: the rest may be of a student."""
+    return _IN_CODE.sub(lambda found: fit_advice(found[0]), text)
+
+
+@cache
+def has_our_makefile(folder: Path) -> bool:
+    """Return whether the Makefile of this folder has the goals that sentences name."""
+    try:
+        return "\nhint:" in (folder / "Makefile").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def _replace_commands(sentence: str) -> str:
+    own = find_own_command()
+    plain = _COMMAND.sub(lambda found: f"{own} {_GOALS[found[1]]}", sentence)
+    return _VARIABLE.sub(_build_option, plain)
+
+
+def _build_option(found: re.Match[str]) -> str:
+    option, value = _OPTIONS[found[1]], found[2]
+    if found[1] == "ARGS":
+        return value.strip("'")
+    return option if found[1] == "FRESH" else f"{option} {value}".strip()

@@ -1,0 +1,95 @@
+"""Lists what a learner's folder is handed: skeletons, lessons in one language, commands."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+from grader.authoring.skeletons import NoSkeleton, make_untouched_skeleton
+from grader.core.catalog import list_catalog_exercises
+from grader.core.installed_copies import find_project_file
+from grader.core.records import Exercise
+from grader.core.this_python import SCRIPT, find_own_command
+from grader.submission.answer_file import locate_lesson_of_submission
+
+ANSWERS_FOLDER = "exercises"
+_GOALS = (  # of the project's Makefile: they need no other file of it
+    "help", "grade", "bench", "watch", "learn", "hint", "debug", "progress", "show", "drill",
+    "interview", "reset", "doctor",
+)  # fmt: skip
+_UPDATE = (
+    "update: ## bring new skeletons and lessons; your answers stay\n\t@$(GRADER) update $(ARGS)"
+)
+_TASKS = {  # by what VS Code shows
+    "Grade this exercise": ["grade", "${fileBasenameNoExtension}"],
+    "The next hint": ["hint", "${fileBasenameNoExtension}"],
+    "Grade on every save": ["watch"],
+}
+
+
+def list_handed_files(language: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the path in a learner's folder and the content of every file that is handed out."""
+    for exercise in list_catalog_exercises():
+        if not exercise.draft:
+            with suppress(NoSkeleton):  # a course's bundle has those that were released
+                skeleton = _write_handed_skeleton(exercise, language)
+                yield f"{ANSWERS_FOLDER}/{exercise.file}", skeleton
+                yield from _list_handed_lesson(exercise, language)
+    makefile = find_project_file("Makefile").read_text(encoding="utf-8")
+    yield "Makefile", write_learner_makefile(makefile, find_own_command()).encode()
+    launch = find_project_file(".vscode/launch.json").read_text(encoding="utf-8")
+    yield ".vscode/launch.json", _write_launch_json(launch).encode()
+    yield ".vscode/tasks.json", _write_tasks_json().encode()
+
+
+def _write_handed_skeleton(exercise: Exercise, language: str) -> bytes:
+    """Return the skeleton, whose first line names the lesson in the learner's language."""
+    first, line, body = make_untouched_skeleton(exercise).partition("\n")
+    english, own = (locate_lesson_of_submission(exercise.slug, one) for one in ("en", language))
+    return f"{first.replace(english, own)}{line}{body}".encode()
+
+
+def _list_handed_lesson(exercise: Exercise, language: str) -> Iterator[tuple[str, bytes]]:
+    lesson = locate_lesson_of_submission(exercise.slug, language)
+    for name in (lesson, lesson.replace(f".{language}.md", ".svg")):
+        path = find_project_file(name)
+        if path.is_file():
+            yield name, path.read_bytes()
+
+
+def write_learner_makefile(text: str, command: str) -> str:
+    """Return a Makefile whose goals call `command`, made from the text of the project's own."""
+    rules = {rule.partition(":")[0]: rule for rule in text.split("\n\n")}
+    kept = [re.sub(r"^([a-z-]+):.*? ##", r"\1: ##", rules[goal]) for goal in _GOALS]
+    settings = re.findall(r"^([A-Z]+) (\?= ?\w*)$", text, re.MULTILINE)
+    [options] = re.findall(r"^GRADER := \$\(PY\) -m grader(.*)$", text, re.MULTILINE)
+    return "\n\n".join([
+        "# `make` alone lists what can be made. `attention-by-hand update` writes this file anew.",
+        "\n".join(f"{n} {value}" for n, value in settings if f"({n})" in f"{options}{kept}"),
+        *re.findall(r"^quoted = .*$", text, re.MULTILINE),
+        f"GRADER := $(or $(shell command -v {SCRIPT}),{command}){options}",
+        f".DEFAULT_GOAL := help\n.PHONY: {' '.join(_GOALS)} update",
+        *kept,
+        _UPDATE,
+    ]) + "\n"  # fmt: skip
+
+
+def _write_launch_json(text: str) -> str:
+    """Return the debugger's settings of the project, with this Python."""
+    return text.replace('"${workspaceFolder}/.venv/bin/python"', json.dumps(sys.executable))
+
+
+def _write_tasks_json() -> str:
+    tasks = [
+        {
+            "label": label,
+            "type": "process",
+            "command": sys.executable,
+            "args": ["-m", "grader", *words],
+            "presentation": {"panel": "shared", "clear": True},
+            "problemMatcher": [],
+        }
+        for label, words in _TASKS.items()
+    ]
+    return json.dumps({"version": "2.0.0", "tasks": tasks}, indent=2) + "\n"

@@ -1,0 +1,201 @@
+"""`init` writes a folder to work in; `update` brings what is new, and leaves what is the learner's."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from grader.cli import folder_commands
+from grader.cli.app import app
+from grader.core.catalog import ROOT, list_catalog_exercises
+from grader.practice.folder import bring_files, handed_course
+from grader.practice.folder.handed_record import RECORD_FILE
+from grader.submission.answer_file import is_submission_file_untouched
+
+ANSWER, UNTOUCHED = "exercises/ex01_softmax.py", "exercises/ex02_masking.py"
+LESSON, OTHER_LESSON = "docs/lessons/ex01_softmax.en.md", "docs/lessons/ex02_masking.en.md"
+OWN_LINE = "# what I wrote\n"
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """The exit code of a command, and what it printed."""
+    done = CliRunner().invoke(app, arguments)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "work")[0] == 0
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def newer(folder, monkeypatch):
+    """The next version, in which two skeletons and two lessons are changed and one is new."""
+    files = dict(handed_course.list_handed_files("en"))
+    for name in (ANSWER, UNTOUCHED, LESSON, OTHER_LESSON):
+        files[name] = files[name].replace(b"import", b"import  ", 1) + b"# a new line\n"
+    files["exercises/ex18_alibi.py"] = b"# Skeleton\n"
+    monkeypatch.setattr(bring_files, "list_handed_files", lambda language: files.items())
+    for module in (bring_files, folder_commands):
+        monkeypatch.setattr(module, "__version__", "0.2.0")
+    return files
+
+
+def append(path: Path) -> bytes:
+    path.write_bytes(path.read_bytes() + OWN_LINE.encode())
+    return path.read_bytes()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != RECORD_FILE
+    }
+
+
+@pytest.mark.parametrize("language, other", [("en", "zh"), ("zh", "en")])
+def test_init_writes_skeletons_and_lessons_in_one_language(tmp_path, language, other):
+    code, said = run("init", str(tmp_path / "work"), "--lang", language)
+    assert (code, language == "zh") == (0, bool(re.search("[\u4e00-\u9fff]", said)))
+    found = contents(tmp_path / "work")
+    for exercise in list_catalog_exercises():
+        path = tmp_path / "work/exercises" / exercise.file
+        assert is_submission_file_untouched(path)
+        lesson = f"docs/lessons/{exercise.slug}.{language}.md"
+        assert path.read_text().splitlines()[0].endswith(f"The lesson: {lesson}")
+        assert found[lesson] == (ROOT / lesson).read_bytes()
+    assert not [name for name in found if name.endswith(f".{other}.md")]
+    assert found["docs/lessons/ex01_softmax.svg"]
+
+
+def test_init_leaves_what_is_there(tmp_path):
+    (tmp_path / "Makefile").write_text("all:\n")
+    (tmp_path / "exercises").mkdir()
+    (tmp_path / ANSWER).write_text(OWN_LINE)
+    code, said = run("init", str(tmp_path))
+    assert code == 0
+    assert (tmp_path / "Makefile").read_text() == "all:\n"
+    assert (tmp_path / ANSWER).read_text() == OWN_LINE
+    assert "Makefile has your work and stays. The new version is Makefile.1." in said
+    assert is_submission_file_untouched(tmp_path / "exercises/ex01_softmax.1.py")
+
+
+def test_a_second_init_says_that_update_is_meant(folder, monkeypatch):
+    before = contents(folder)
+    code, said = run("init", ".")
+    assert (code, contents(folder)) == (2, before)
+    assert "update`" in said
+
+
+def test_init_where_nothing_can_be_written_is_a_sentence(tmp_path):
+    (tmp_path / "work").write_text("a file")
+    code, said = run("init", str(tmp_path / "work"))
+    assert code == 2
+    assert "cannot be written" in said
+
+
+def test_an_update_without_news_changes_nothing(folder):
+    before = contents(folder)
+    assert run("update") == (0, "Nothing is new here.\n")
+    assert contents(folder) == before
+
+
+def test_an_update_never_touches_an_answer(folder, newer):
+    mine, notes = append(folder / ANSWER), append(folder / LESSON)
+    code, said = run("update")
+    assert code == 0
+    assert (folder / ANSWER).read_bytes() == mine
+    assert (folder / LESSON).read_bytes() == notes
+    assert (folder / "exercises/ex01_softmax.1.py").read_bytes() == newer[ANSWER]
+    assert (folder / "docs/lessons/ex01_softmax.en.1.md").read_bytes() == newer[LESSON]
+    told = said.splitlines()
+    at = told.index(f"{ANSWER} has your work and stays. The new version is exercises/ex01_softmax.1.py, with these changes:")  # fmt: skip
+    assert "    +# a new line" in told[at + 1 : at + 12]
+    assert f"{LESSON} has your work and stays. The new version is docs/lessons/ex01_softmax.en.1.md." in told  # fmt: skip
+    assert "This was version 0.1.0, and is 0.2.0 now." in told
+
+
+def test_an_update_replaces_what_nobody_has_changed(folder, newer):
+    said = run("update")[1]
+    for name in (UNTOUCHED, OTHER_LESSON):
+        assert (folder / name).read_bytes() == newer[name]
+        assert f"{name} was unchanged, and is the new version now." in said
+    assert (folder / "exercises/ex18_alibi.py").read_bytes() == b"# Skeleton\n"
+    assert "exercises/ex18_alibi.py is new." in said
+
+
+def test_what_an_update_has_shown_it_does_not_bring_again(folder, newer):
+    append(folder / ANSWER)
+    run("update")
+    before = contents(folder)
+    assert run("update") == (0, "Nothing is new here.\n")
+    assert contents(folder) == before
+
+
+def test_a_link_is_not_written_through(folder, newer, tmp_path):
+    outside = tmp_path / "outside.py"
+    shutil.move(folder / UNTOUCHED, outside)
+    (folder / UNTOUCHED).symlink_to(outside)
+    before = outside.read_bytes()
+    assert run("update")[0] == 0
+    assert outside.read_bytes() == before
+    assert (folder / UNTOUCHED).is_symlink()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"digests": 3, "skeletons": [1]}', "[" * 100_000])
+def test_with_a_damaged_record_everything_that_differs_is_the_learners(folder, newer, text):
+    (folder / RECORD_FILE).write_text(text)
+    before = contents(folder)
+    assert run("update")[0] == 0
+    after = contents(folder)
+    assert {name for name in before if after[name] != before[name]} == {UNTOUCHED, ANSWER}
+    assert after["docs/lessons/ex01_softmax.en.1.md"] == newer[LESSON]
+    assert json.loads((folder / RECORD_FILE).read_text())["version"] == "0.2.0"
+
+
+def test_a_folder_that_init_did_not_write_is_not_updated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, said = run("update")
+    assert (code, os.listdir(tmp_path)) == (2, [])
+    assert RECORD_FILE in said
+
+
+def test_the_other_language_comes_beside_and_no_answer_is_new(folder):
+    mine = append(folder / ANSWER)
+    code, said = run("update", "--lang", "zh")
+    assert code == 0
+    assert (folder / ANSWER).read_bytes() == mine
+    assert ANSWER not in said
+    assert (folder / "docs/lessons/ex01_softmax.zh.md").is_file()
+    first = (folder / UNTOUCHED).read_text().splitlines()[0]
+    assert first.endswith("docs/lessons/ex02_masking.zh.md")
+
+
+def test_every_goal_of_the_makefile_calls_the_command(folder):
+    text = (folder / "Makefile").read_text(encoding="utf-8")
+    assert "$(PY)" not in text
+    goals = re.findall(r"^([a-z]+): ## ", text, re.MULTILINE)
+    assert {"grade", "watch", "learn", "hint", "show", "reset", "bench", "update"} <= set(goals)
+    for goal in sorted(set(goals) - {"help"}):
+        given = ["make", "-n", goal, "EX=ex01", "SEED=7", "ARGS=--lang zh", "GRADER=own"]
+        done = subprocess.run(given, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(f"own {goal}")
+        assert done.stdout.rstrip().endswith("--lang zh")
+
+
+def test_vs_code_has_tasks_and_the_debugger(folder):
+    tasks = json.loads((folder / ".vscode/tasks.json").read_text())["tasks"]
+    assert [task["args"][2] for task in tasks] == ["grade", "hint", "watch"]
+    launch = (folder / ".vscode/launch.json").read_text()
+    assert "${workspaceFolder}/.venv" not in launch
