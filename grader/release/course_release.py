@@ -179,14 +179,12 @@ def _check_released_grades(course: Path, exercise: Exercise, terms: ReleaseTerms
     """Raise `CannotRelease` if the exercise has grades for tasks that this release lacks."""
     from nbgrader.api import MissingEntry
 
-    from grader.release import notebook_pages
+    from grader.authoring.exercise_cells import count_task_points
 
     url = _build_nbgrader_gradebook_url(course)
     if not is_gradebook_begun(url):
         return
-    wanted = notebook_pages.count_released_task_points(
-        exercise, cuda=terms.device == "cuda", speed=terms.speed
-    )
+    wanted = count_task_points(exercise, cuda=terms.device == "cuda", speed=terms.speed)
     with open_course_gradebook(url) as gradebook:
         try:
             cells = gradebook.find_notebook(exercise.slug, exercise.slug).grade_cells

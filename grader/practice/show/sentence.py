@@ -19,6 +19,10 @@ ONE_HOT_LENGTH = 8.0  # of a query; a query of length 1 would hardly tell the ke
 class CannotShow(UserError, ValueError):
     """Raised if something cannot be shown; the message is a sentence for the learner."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that a notebook prints: the sentence, without a traceback of ours."""
+        return [str(self)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSentence:

@@ -46,7 +46,9 @@ class View:
         return show_text.show_trace_lines(self.trace, self.words)
 
     def __repr__(self) -> str:
-        console = Console(file=io.StringIO(), width=TEXT_COLUMNS, color_system=None)
+        console = Console(
+            file=io.StringIO(), width=TEXT_COLUMNS, color_system=None, force_jupyter=False
+        )
         console.print(self)
         return "\n".join(line.rstrip() for line in _show_on_console(console).splitlines())
 
