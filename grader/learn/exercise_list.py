@@ -49,7 +49,7 @@ class ExerciseList:
             with ui.element("span").classes("name"):
                 ui.label(slug.split("_")[0]).classes("number")
                 ui.label(title).classes("title")
-            said = ui.label().classes("hidden")
+            said = ui.label().classes("spoken")
             count = ui.label().classes("count")
         self._entries[slug] = sign, said, count
 

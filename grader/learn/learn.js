@@ -11,7 +11,7 @@ const learn = {
     this.base = digest;
     const content = document.querySelector(".editor .cm-content");
     content?.setAttribute("aria-label", label);
-    if (content) content.id = "editor";
+    if (content) Object.assign(content, { id: "editor", tabIndex: 0 });
     this.last = this.component.editor.state.doc;
     const drafts = this.takeDrafts();
     this.timer ??= setInterval(() => this.keep(), this.POLL);
@@ -28,8 +28,15 @@ const learn = {
       part.setAttribute("aria-label", slider.getAttribute("aria-label") ?? "");
     }
   },
+  // What is larger than its place can be moved with the keyboard, and only that is a stop of Tab.
+  reachScrollers() {
+    for (const part of document.querySelectorAll(".lesson pre, .lesson math[display=block], .verdict")) {
+      const hides = part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
+      if (hides) part.tabIndex = 0;
+      else part.removeAttribute("tabindex");
+    }
+  },
   keep() {
-    this.nameSliders();
     const doc = this.component.editor?.state.doc;
     if (!doc) return;
     if (doc !== this.last) {
@@ -77,6 +84,7 @@ const learn = {
   },
   say(lost, language) {
     document.documentElement.lang = language;
+    this.reachScrollers();
     const [first, second] = document.querySelectorAll("#popup span");
     if (first) first.textContent = lost;
     if (second) second.textContent = "";
@@ -84,6 +92,10 @@ const learn = {
   },
 };
 
+setInterval(() => {
+  learn.nameSliders();
+  learn.reachScrollers();
+}, 500);
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "s") event.preventDefault();
 });

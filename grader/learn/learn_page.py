@@ -56,7 +56,7 @@ class LearnTab:
         self._draw_header()
         with ui.element("div").classes("room"):
             self._list = ExerciseList(state, slug)
-            with ui.element("main").classes("workspace show-lesson") as self._workspace:
+            with ui.element("div").classes("workspace show-lesson") as self._workspace:
                 self._draw_views()
                 self._draw_lesson()
                 self._play = PlayPane(state, slug) if has_play(state.exercises[slug]) else None
@@ -88,7 +88,7 @@ class LearnTab:
             self._menu = ui.button("☰", on_click=self._toggle_list).props("flat dense")
             self._menu.classes("menu").props["aria-label"] = self._words("Exercises")
             self._menu.props["aria-expanded"] = "false"
-            ui.label(self._words("Attention by Hand")).classes("brand")
+            ui.label(self._words("Attention by Hand")).classes("brand").tag = "h1"
             ui.element("span").classes("grow")
             switch = ui.button(name, on_click=lambda: self._speak(other))
             switch.props(f"flat dense no-caps lang={other}")

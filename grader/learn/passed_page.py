@@ -42,7 +42,7 @@ class PassedPage:
         with ui.element("header").classes("top-bar"):
             back = self._words("Back to the exercise")
             ui.link(f"← {back}", f"/learn/{slug}").classes("back")
-        with ui.element("main").classes("after lesson"):
+        with ui.element("div").classes("after lesson"):
             ui.html(f"<h1>{Markup.escape(title)}</h1>", sanitize=False)
             self._busy = ui.label(self._words("Reading both answers ...")).props('role="status"')
             self._beside = ui.html("", sanitize=False)

@@ -19,6 +19,7 @@ class VerdictPane:
         self._drawn: ExerciseReport | None = None
         with ui.element("section").classes("verdict") as section:
             section.props["aria-label"] = self._words("Verdict")
+            ui.label(self._words("Verdict")).classes("spoken").tag = "h2"
             with ui.row().classes("verdict-head"):
                 self._head = ui.label().classes("headline").props('role="status"')
                 self._busy = ui.label().classes("soft busy")

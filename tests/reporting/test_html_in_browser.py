@@ -23,7 +23,7 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 # What reaches beyond the window, or beyond a box that does not scroll.
 TOO_WIDE = """
 [...document.querySelectorAll('body *')].filter(e => {
-  const held = e.parentElement.closest('pre.printed, .waits, .hidden');
+  const held = e.parentElement.closest('pre.printed, .waits, .spoken');
   const box = e.getBoundingClientRect(), style = getComputedStyle(e);
   const spills = e.scrollWidth > e.clientWidth + 1 && style.overflowX === 'visible'
     && style.display !== 'inline' && !(e instanceof SVGElement);
@@ -46,7 +46,7 @@ TOO_FAINT = """
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), faint = [];
   while (walk.nextNode()) {
     const e = walk.currentNode.parentElement, style = getComputedStyle(e);
-    if (!walk.currentNode.data.trim() || e.closest('.hidden')) continue;
+    if (!walk.currentNode.data.trim() || e.closest('.spoken')) continue;
     const [a, b] = [light(style.color), light(ground(e))];
     const least = parseFloat(style.fontSize) >= 24 ? 3 : 4.5;
     if (Math.max(a, b) / Math.min(a, b) < least) faint.push(walk.currentNode.data.trim());
