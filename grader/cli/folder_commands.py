@@ -1,5 +1,6 @@
 """The commands that write a learner's folder, and bring what is new into it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,17 @@ from grader.practice.folder.bring_files import BroughtFile, HandedState, bring_h
 from grader.practice.folder.handed_record import RECORD_FILE, HandedRecord, read_handed_record
 
 commands = typer.Typer()
+Notebooks = Annotated[
+    bool, typer.Option("--notebooks", help="Write a notebook for each exercise, too.")
+]
+Repository = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Link notebooks to Colab, which opens them from this repository."
+    ),
+]
+_NOTHING = HandedRecord()  # handed out so far
+_WITH_NOTEBOOKS = "notebooks/ has a notebook for each exercise: open it in Jupyter or VS Code."
 _WRITTEN = "{folder} has {count} new files: exercises, lessons in docs/lessons, a Makefile, tasks for VS Code."  # noqa: E501
 _NEXT = "Next: `cd {folder}`, read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
 _ALREADY = "{folder} is such a folder already: `{command} update`, typed in it, brings what is new."
@@ -30,24 +42,30 @@ def init(
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Where to write; . is this folder.")
     ] = Path(SCRIPT),
+    notebooks: Notebooks = False,
+    repository: Repository = None,
     lang: Lang = None,
 ) -> None:
     """Write a folder to work in: exercises, lessons in your language, a Makefile, VS Code tasks."""
     words = parse_language_option(lang)
     if read_handed_record(folder) is not None:
         stop_command(words(_ALREADY, folder=folder, command=find_own_command()))
-    begin_learner_folder(folder, words)
+    record = _ask_for_notebooks(_NOTHING, notebooks, repository, words)
+    begin_learner_folder(folder, words, record)
+    if record.notebooks:
+        print(words(_WITH_NOTEBOOKS))
     print(words(_NEXT, folder=folder, language=words.language, command=find_own_command()))
 
 
 @commands.command()
-def update(lang: Lang = None) -> None:
+def update(notebooks: Notebooks = False, repository: Repository = None, lang: Lang = None) -> None:
     """Bring new skeletons and lessons into this folder, and say what changed; answers stay."""
     words, record = parse_language_option(lang), read_handed_record(Path())
     if record is None:
         stop_command(words(_NO_RECORD, file=RECORD_FILE, command=find_own_command()))
     if lang is None and record.language:
         words = Words(record.language)
+    record = _ask_for_notebooks(record, notebooks, repository, words)
     found = _bring_or_stop(Path(), record, words)
     for one in found:
         told = _CHANGES if one.changes else _STATES[one.state]
@@ -62,14 +80,30 @@ def update(lang: Lang = None) -> None:
         print(words("Nothing is new here."))
 
 
-def begin_learner_folder(folder: Path, words: Words) -> None:
+def begin_learner_folder(folder: Path, words: Words, record: HandedRecord = _NOTHING) -> None:
     """Write the files of a learner's folder, and say so; what is there already stays."""
-    found = _bring_or_stop(folder, HandedRecord(), words)
+    found = _bring_or_stop(folder, record, words)
     new = [one for one in found if one.state is HandedState.ADDED]
     print(words(_WRITTEN, folder=folder, count=len(new)))
     for one in found:
         if one.state is HandedState.KEPT:
             print(words(_STATES[one.state], name=one.name, beside=one.beside))
+
+
+def _ask_for_notebooks(
+    record: HandedRecord, notebooks: bool, repository: str | None, words: Words
+) -> HandedRecord:
+    """Return the record with what the options say; stop if Colab cannot open such a repository."""
+    address = record.repository if repository is None else repository
+    wanted = record.notebooks or notebooks or repository is not None
+    if wanted and address:
+        from grader.authoring.learner_notebook import UnknownRepository, parse_repository_address
+
+        try:
+            parse_repository_address(address)
+        except UnknownRepository as problem:
+            stop_command(words.said(str(problem)))
+    return replace(record, notebooks=wanted, repository=address)
 
 
 def _bring_or_stop(folder: Path, record: HandedRecord, words: Words) -> list[BroughtFile]:

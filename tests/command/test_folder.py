@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from grader.cli import folder_commands
 from grader.cli.app import app
 from grader.core.catalog import ROOT, list_catalog_exercises
-from grader.practice.folder import bring_files, handed_course
+from grader.practice.folder import bring_files, handed_course, handed_notebooks
 from grader.practice.folder.handed_record import RECORD_FILE
 from grader.submission.answer_file import is_submission_file_untouched
 
@@ -199,3 +199,61 @@ def test_vs_code_has_tasks_and_the_debugger(folder):
     assert [task["args"][2] for task in tasks] == ["grade", "hint", "watch"]
     launch = (folder / ".vscode/launch.json").read_text()
     assert "${workspaceFolder}/.venv" not in launch
+
+
+NOTEBOOK = "notebooks/ex01_softmax.ipynb"
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """Notebooks of two exercises only: each takes a moment."""
+    some = list_catalog_exercises()[:2]
+    monkeypatch.setattr(handed_notebooks, "list_catalog_exercises", lambda: some)
+
+
+def links_to_colab(folder: Path, name: str = NOTEBOOK) -> bool:
+    return "colab.research.google.com/github/you/attention/" in (folder / name).read_text()
+
+
+def test_notebooks_are_written_for_those_who_ask_and_updated_for_them_alone(
+    two, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "work")[0] == 0
+    work = tmp_path / "work"
+    assert not (work / "notebooks").exists()
+    monkeypatch.chdir(work)
+    run("update")
+    assert not (work / "notebooks").exists()
+    assert f"{NOTEBOOK} is new." in run("update", "--notebooks")[1]
+    assert not links_to_colab(work)
+    mine = append(work / NOTEBOOK)
+    said = run("update", "--repository", "https://github.com/you/attention")[1]
+    assert f"{NOTEBOOK} has your work and stays." in said
+    assert (work / NOTEBOOK).read_bytes() == mine
+    assert links_to_colab(work, "notebooks/ex02_masking.ipynb")
+    assert run("update")[1] == "Nothing is new here.\n"
+
+
+def test_a_repository_asks_for_notebooks(two, tmp_path):
+    code, said = run(
+        "init", str(tmp_path / "work"), "--repository", "you/attention", "--lang", "zh"
+    )
+    assert code == 0
+    assert "notebooks/ 里每道题有一个 notebook" in said
+    assert links_to_colab(tmp_path / "work")
+
+
+@pytest.mark.parametrize("command", [("init", "work"), ("update",)])
+def test_a_wrong_repository_stops_with_a_sentence(folder, command):
+    before = contents(folder)
+    code, said = run(*command, "--repository", "a/b/c/d")
+    assert code == 2
+    assert said.startswith("a/b/c/d is no address of a repository on GitHub.")
+    assert contents(folder) == before
+
+
+def test_a_damaged_address_in_the_record_stops_with_a_sentence(folder):
+    record = json.loads((folder / RECORD_FILE).read_text())
+    (folder / RECORD_FILE).write_text(json.dumps(record | {"notebooks": True, "repository": ")"}))
+    assert run("update") == (2, run("init", "x", "--repository", ")")[1])

@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 
@@ -47,13 +47,18 @@ class BroughtFile:
 def bring_handed_files(folder: Path, record: HandedRecord, language: str) -> list[BroughtFile]:
     """Bring all files into a folder, and remember them; return those that are new or changed."""
     found, digests, skeletons = list[BroughtFile](), dict[str, str](), dict[str, str]()
-    for name, content in list_handed_files(language):
+    handed = [*list_handed_files(language)]
+    if record.notebooks:
+        from grader.practice.folder.handed_notebooks import list_handed_notebooks  # takes a second
+
+        handed += list_handed_notebooks(language, record.repository)
+    for name, content in handed:
         found += _bring_handed_file(folder, name, content, record)
         digests[name] = digest_handed_file(name, content)
         if name.startswith(f"{ANSWERS_FOLDER}/"):
             skeletons[name] = content.decode()
-    after = HandedRecord(
-        version=__version__, language=language, digests=digests, skeletons=skeletons
+    after = replace(
+        record, version=__version__, language=language, digests=digests, skeletons=skeletons
     )
     write_handed_record(folder, after)
     return found

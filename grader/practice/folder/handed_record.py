@@ -29,6 +29,8 @@ class HandedRecord:
     language: str = ""  # "" if it is not known
     digests: Mapping[str, str] = field(default_factory=dict)  # by path in the folder
     skeletons: Mapping[str, str] = field(default_factory=dict)
+    notebooks: bool = False  # whether the learner asked for them
+    repository: str = ""  # from which Colab opens them
 
     def has_handed(self, name: str, content: bytes) -> bool:
         """Return whether a file with this content was handed out under this name."""
@@ -62,6 +64,8 @@ def read_handed_record(folder: Path) -> HandedRecord | None:
         language=language if language in LANGUAGES else "",
         digests=_read_record_texts(found.get("digests")),
         skeletons=_read_record_texts(found.get("skeletons")),
+        notebooks=found.get("notebooks") is True,
+        repository=str(found.get("repository", "")),
     )
 
 
@@ -75,6 +79,7 @@ def write_handed_record(folder: Path, record: HandedRecord) -> None:
     entries = {
         "version": record.version, "language": record.language,
         "digests": dict(record.digests), "skeletons": dict(record.skeletons),
+        "notebooks": record.notebooks, "repository": record.repository,
     }  # fmt: skip
     text = json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
     write_file_whole(folder / RECORD_FILE, text)
