@@ -16,6 +16,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 from grader.core.translation import LANGUAGES
+from grader.release.bundle_pages import fit_pages_to_bundle
 from grader.submission.answer_file import locate_lesson_of_submission
 
 TOP_FOLDER = "attention-by-hand"
@@ -53,10 +54,12 @@ def build_open_bundle(
 
     The same sources give the same bytes.
     """
-    return zip_bundle(
-        (f"{TOP_FOLDER}/{name}", text)
-        for name, text in list_open_bundle_files(exercises, notebooks, course)
+    found = fit_pages_to_bundle(
+        list_open_bundle_files(exercises, notebooks, course),
+        list_refused_goals(),
+        list_core_slugs(),
     )
+    return zip_bundle((f"{TOP_FOLDER}/{name}", text) for name, text in found)
 
 
 def build_gradescope_bundle(exercises: Sequence[Exercise], course: str = "") -> bytes:
@@ -64,6 +67,7 @@ def build_gradescope_bundle(exercises: Sequence[Exercise], course: str = "") -> 
     names = " ".join(exercise.slug for exercise in exercises).encode()
     scripts = {path.name: path.read_bytes() for path in _AUTOGRADER_SCRIPTS}
     grader = [*_list_grader_bundle_files(exercises, course), *_list_pack_bundle_files(exercises)]
+    grader = list(fit_pages_to_bundle(grader, (), ()))
     return zip_bundle([*grader, *scripts.items(), ("exercises.txt", names)])
 
 
@@ -77,6 +81,11 @@ def _list_pack_bundle_files(exercises: Iterable[Exercise]) -> Iterator[tuple[str
                     yield f"grader/suites/{name}", path.read_bytes()
             for path in (exercise.home / "reference").glob(f"{exercise.slug}*.py"):
                 yield f"reference/{path.name}", path.read_bytes()
+
+
+def list_core_slugs() -> list[str]:
+    """Return the exercises whose points make the total."""
+    return [e.slug for e in catalog.list_catalog_exercises() if e.track == "core"]
 
 
 def zip_bundle(contents: Iterable[tuple[str, bytes]]) -> bytes:
@@ -130,26 +139,32 @@ def list_open_bundle_files(
         for language in LANGUAGES:
             lesson = make_lesson(exercise, source, language)
             yield locate_lesson_of_submission(exercise.slug, language), lesson.encode()
+        picture = exercise.home / "docs/lessons" / f"{exercise.slug}.svg"
+        if picture.is_file():
+            yield f"docs/lessons/{picture.name}", picture.read_bytes()
 
 
 def is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:
     name = path.relative_to(ROOT)
-    # Lessons are written for what is released; the picture is drawn from the solutions, and the
+    # Lessons are written for what is released; pictures are drawn from what is left out, and the
     # site from the whole project.
-    ours = (
-        name == Path("docs/picture.py")
-        or name.is_relative_to("docs/lessons")
-        or name.is_relative_to("docs/site")
+    ours = name.match("docs/*.py") or any(
+        name.is_relative_to(folder) for folder in ("docs/lessons", "docs/site")
     )
     left_out = {*_EXCLUDED_NAMES, *drafts, *(f"{slug}.py" for slug in drafts)}
     return not ours and left_out.isdisjoint(name.parts)
 
 
+def list_refused_goals() -> list[str]:
+    """Return the goals of the Makefile that need the whole project."""
+    ours = re.compile(rf"({'|'.join(_PROJECT_GOALS)}):")
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8").split("\n\n")
+    return [rule.partition(":")[0] for rule in rules if ours.match(rule)]
+
+
 def write_bundle_makefile(text: str) -> str:
     """Return the bundle's Makefile, in which goals that need the whole project print a refusal."""
-    ours = re.compile(rf"({'|'.join(_PROJECT_GOALS)}):")
-    rules = text.split("\n\n")
-    left_out = [rule.partition(":")[0] for rule in rules if ours.match(rule)]
-    kept = [rule for rule in rules if not ours.match(rule)]
+    left_out = list_refused_goals()
+    kept = [rule for rule in text.split("\n\n") if rule.partition(":")[0] not in left_out]
     refused = f"{' '.join(left_out)}:\n\t{_GOAL_REFUSAL_COMMAND}\n"
     return "\n\n".join([*kept, refused]).replace("\n\n\n", "\n\n")

@@ -11,6 +11,7 @@ from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 from grader.judging.recorded_cases import REFERENCE_PACKAGE
 from grader.release import bundle
+from grader.release.bundle_pages import fit_pages_to_bundle
 from grader.release.sealed.record_cases import Recorded, list_modules_to_seal
 from grader.release.sealed.sealed_page import write_sealed_page
 
@@ -21,7 +22,9 @@ EXCLUDED_SUITE_FILES = (
 )  # fmt: skip
 # Demonstrations whose code is nearly an answer, in the folder and on the pages about it.
 _EXCLUDED_PLACES = ("docs/traps/", "docs/traps.")
-_LEFT_OUT_LINK = re.compile(r"[^.。\n]*\]\(docs/traps\.\w+\.md\)[^.。]*[.。]")  # its sentence
+# The sentence, or the cell of a table, that leads there.
+_LEFT_OUT_LINK = re.compile(r"[^.。\n|]*\]\((docs/)?traps\.\w+\.md\)([^.。|]*[.。])?")
+_REFUSED_GOALS = ("show", "bench", "drill", "class")  # without right answers
 _MISTAKES_TABLES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
 
 
@@ -33,7 +36,11 @@ def build_sealed_bundle(
 
     The same sources and the same seed give the same bytes.
     """
-    found = list_sealed_bundle_files(exercises, notebooks, recorded, seed, course)
+    refused = [*bundle.list_refused_goals(), *_REFUSED_GOALS]
+    found = fit_pages_to_bundle(
+        list_sealed_bundle_files(exercises, notebooks, recorded, seed, course), refused,
+        bundle.list_core_slugs(),
+    )  # fmt: skip
     return bundle.zip_bundle((f"{bundle.TOP_FOLDER}/{name}", text) for name, text in found)
 
 
@@ -60,7 +67,7 @@ def _seal_bundle_file(name: str, content: bytes) -> bytes:
     """Return a file's content without what a sealed bundle leaves out."""
     if name.endswith("/zh.toml"):
         return seal_without_mistakes(content)
-    if name.startswith("README."):
+    if name.endswith(".md"):
         return _LEFT_OUT_LINK.sub("", content.decode()).encode()
     return content
 

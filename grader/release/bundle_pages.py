@@ -1,0 +1,137 @@
+"""Fits the pages of a bundle to what is in the bundle: no dead link, no goal that is refused.
+
+A page is written for the whole project. Here a link to a file that is left out becomes its text,
+and the README loses the rows, the lines and the sentences about exercises, goals and folders that
+are left out.
+"""
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+README_FILES = ("README.md", "README.zh-CN.md")
+# Words for the whole: they hold only if every exercise of the core track is there.
+_WHOLE = re.compile(r"\b100\b")
+_LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+_SLUG = re.compile(r"\bex\d\d(?:_\w+)?\b")
+_EXAMPLE = re.compile(r"(?<=EX=)ex\d\d\w*")
+_GOAL = re.compile(r"`?make ([a-z-]+)")
+_SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)\s*", re.S)
+_LEAST_TABLE_LINES = 2  # line ends in a table with a row: its head and the line below it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleFacts:
+    """What a bundle has of what the README speaks of."""
+
+    released: tuple[str, ...]  # exercises
+    refused: Collection[str]  # goals of the Makefile
+    whole: bool  # whether the exercises whose points make the total are all there
+
+    def has_exercise(self, name: str) -> bool:
+        return any(slug.startswith(name) for slug in self.released)
+
+    def refuses_goal_in(self, text: str) -> bool:
+        return any(goal in self.refused for goal in _GOAL.findall(text))
+
+    def use_own_example(self, text: str) -> str:
+        """Put an exercise of the bundle in the place of one that is not there, behind EX=."""
+        first = self.released[0]
+        short, long = first.partition("_")[0], first
+        return _EXAMPLE.sub(
+            lambda m: m[0] if self.has_exercise(m[0]) else long if "_" in m[0] else short, text
+        )
+
+    def leaves_out(self, sentence: str) -> bool:
+        return (
+            self.refuses_goal_in(sentence)
+            or "SUBMISSION=solutions" in sentence
+            or not all(map(self.has_exercise, _SLUG.findall(sentence)))
+            or (not self.whole and bool(_WHOLE.search(sentence)))
+        )
+
+
+def fit_pages_to_bundle(
+    files: Iterable[tuple[str, bytes]], refused: Collection[str], core: Collection[str]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a bundle, with pages that speak of these files alone.
+
+    refused  goals of the Makefile that cannot be made in the bundle
+    core     the exercises whose points make the total
+    """
+    found = dict(files)
+    exercises = (re.match(r"exercises/(\w+)\.", name) for name in sorted(found))
+    released = tuple(match[1] for match in exercises if match)
+    facts = BundleFacts(released=released, refused=refused, whole={*core} <= {*released})
+    for name, content in found.items():
+        if not name.endswith(".md"):
+            yield name, content
+            continue
+        text = content.decode("utf-8")
+        if name in README_FILES and released:
+            text = _fit_readme(text, facts)
+        yield name, _unlink_missing(name, text, found).encode()
+
+
+def _unlink_missing(name: str, text: str, files: Collection[str]) -> str:
+    """Put its text in the place of each link to a file that is not in the bundle."""
+
+    def is_there(target: str) -> bool:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        return any(file == path or file.startswith(f"{path}/") for file in files)
+
+    return _LINK.sub(lambda found: found[0] if is_there(found[2]) else found[1], text)
+
+
+def _fit_readme(text: str, facts: BundleFacts) -> str:
+    parts = re.split(r"(^```.*?^```\n)", text, flags=re.M | re.S)
+    fitted = (
+        _fit_commands(part, facts) if part.startswith("```") else _fit_prose(part, facts)
+        for part in parts
+    )
+    return "".join(fitted)
+
+
+def _fit_commands(block: str, facts: BundleFacts) -> str:
+    lines = block.splitlines(keepends=True)
+    return "".join(facts.use_own_example(ln) for ln in lines if not facts.refuses_goal_in(ln))
+
+
+def _fit_prose(text: str, facts: BundleFacts) -> str:
+    """Fit paragraphs, lists and tables; drop those of which nothing is left."""
+    kept: list[str] = []
+    for paragraph in text.split("\n\n"):
+        fitted = _fit_paragraph(paragraph, facts)
+        if paragraph.startswith("|") and fitted.count("\n") < _LEAST_TABLE_LINES:
+            if kept and kept[-1].endswith((":", "：")):  # which led to the table
+                kept[-1] = _drop_last_sentence(kept[-1])
+        elif fitted or not paragraph:
+            kept.append(fitted)
+    return "\n\n".join(kept)
+
+
+def _fit_paragraph(text: str, facts: BundleFacts) -> str:
+    if text.startswith(("|", "#", ">", "!")):
+        rows = text.split("\n")
+        left_out = (re.match(r"\| (ex\d\d_\w+) \|", row) for row in rows)
+        return "\n".join(
+            row
+            for row, found in zip(rows, left_out, strict=True)
+            if not found or facts.has_exercise(found[1])
+        )
+    bare = text.strip("\n")
+    begin, _, end = text.partition(bare) if bare else ("", "", text)
+    items = (_fit_item(item, facts) for item in re.split(r"^(?=- )", bare, flags=re.M))
+    return begin + "\n".join(item for item in items if item) + end
+
+
+def _fit_item(text: str, facts: BundleFacts) -> str:
+    bullet = text[: 2 * text.startswith("- ")]
+    sentences = map(facts.use_own_example, _SENTENCE.findall(text.removeprefix(bullet)))
+    told = "".join(s for s in sentences if not facts.leaves_out(s)).strip("\n")
+    return f"{bullet}{told.rstrip()}" if told else ""
+
+
+def _drop_last_sentence(text: str) -> str:
+    return "".join(_SENTENCE.findall(text)[:-1]).rstrip()
