@@ -1,8 +1,9 @@
 """What grading a class costs, how that grows, and what more processes bring.
 
 `make bench-class` prints all three tables; ARGS="throughput", "growth 10 100 1000" or "scaling" one
-of them, and ARGS="growth 5000 ex01_softmax" one for the exercises named. ARGS="scaling --check"
-fails if a second process brings much less than recorded. Every answer is a right one of the core
+of them, and ARGS="growth 5000 ex01_softmax" one for the exercises named. ARGS="growth 5000
+ex01_softmax --refused" hands in files that may not run, so that little but the parent's work
+remains. ARGS="scaling --check" fails if a second process brings much less than recorded. Every answer is a right one of the core
 track, graded without speed, and no two files are alike. Seconds are of a whole `grader class`, its
 start and its pages among them. Answers a minute of the processor are those that a core of its own
 grades in a minute: other programs on the machine change them little.
@@ -46,7 +47,7 @@ class Cost(NamedTuple):
 
 def main(arguments: list[str]) -> None:
     parts = {
-        "throughput": throughput, "growth": growth,
+        "throughput": throughput, "growth": partial(growth, refused="--refused" in arguments),
         "scaling": partial(scaling, check="--check" in arguments),
     }  # fmt: skip
     SLUGS[:] = [slug for slug in SLUGS if slug in arguments] or SLUGS
@@ -85,14 +86,14 @@ def throughput(folder: Path, _: list[int]) -> None:
     Console().print(table)
 
 
-def growth(folder: Path, sizes: list[int]) -> None:
+def growth(folder: Path, sizes: list[int], *, refused: bool) -> None:
     """More and more answers: the time, and the most memory that the parent ever had."""
     columns = "seconds", "answers a minute of the processor", "MiB of the parent", "again, seconds"
     table = Table("answers", *columns)
     for size in sizes or [10, 100, 1000]:
-        submissions = filled(folder / f"{size}", size)
-        cost = graded(submissions, folder / f"results{size}")
-        again = graded(submissions, folder / f"results{size}").seconds
+        submissions = filled(folder / f"{size}", size, "import os" if refused else "")
+        cost = graded(submissions, folder / f"results{size}", right=not refused)
+        again = graded(submissions, folder / f"results{size}", right=not refused).seconds
         table.add_row(f"{size}", f"{cost.seconds:.1f}", f"{60 * size / cost.processor:.1f}",
                       f"{cost.memory:.0f}", f"{again:.1f}")  # fmt: skip
     Console().print(table)
@@ -127,22 +128,25 @@ def scheduler(folder: Path, workers: int):
         made.close()
 
 
-def filled(submissions: Path, answers: int) -> Path:
-    """A class that hands in so many answers, each student the whole track."""
+def filled(submissions: Path, answers: int, more: str = "") -> Path:
+    """A class that hands in so many answers with a line more, each student the whole track."""
     for number in range(answers):
         student, slug = divmod(number, len(SLUGS))
         file = submissions / f"student{student:04}" / f"{SLUGS[slug]}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / "solutions" / file.name).read_text(encoding="utf-8")
-        file.write_text(f"{text}\n# by student {student}\n", encoding="utf-8")
+        file.write_text(f"{text}\n{more}  # by student {student}\n", encoding="utf-8")
     return submissions
 
 
-def graded(submissions: Path, results: Path, *more: str) -> Cost:
-    """Grade a class, and return what it took."""
+def graded(submissions: Path, results: Path, *more: str, right: bool = True) -> Cost:
+    """Grade a class of right answers, or of others, and return what it took."""
     started = time.monotonic()
     run = subprocess.Popen(
-        [sys.executable, "-m", "grader", "class", submissions, "-o", results, "--no-speed", *more],
+        [
+            *(sys.executable, "-m", "grader", "class", submissions, *SLUGS),
+            *("-o", results, "--no-speed", *more),
+        ],
         env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     most, ended = 0.0, (0, 0, None)
@@ -154,7 +158,8 @@ def graded(submissions: Path, results: Path, *more: str) -> Cost:
     seconds = time.monotonic() - started
     if run.returncode:
         sys.exit(f"`grader class {submissions}` ended with {run.returncode}.")
-    if wrong := [e for e in _graded(results) if e["score"]["earned"] < e["score"]["possible"]]:
+    wrong = [e for e in _graded(results) if e["score"]["earned"] < e["score"]["possible"]]
+    if right and wrong:
         sys.exit(f"A right answer to {wrong[0]['slug']} did not earn all its points.")
     return Cost(seconds, spent.ru_utime + spent.ru_stime, most)
 
