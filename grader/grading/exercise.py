@@ -44,6 +44,7 @@ class Run:
     device: str = "cpu"
     speed: bool = True  # measure the speed of what is right
     later: bool = False  # not at once: `timed` does it
+    explain: bool = True  # name mistakes, stages and lines of what failed
     progress: Callable[[str, float], None] = lambda doing, share: None
     verdicts: Callable[[Sequence[CheckResult]], None] = lambda checks: None  # known so far
 
@@ -224,7 +225,9 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
             tape = recorded_cases.load_judging_tape(exercise.slug)
             judge = Judge(student, run.draw_seed(answer), run.device, tape)
             verdicts = suite_runner.run_suite_checks(exercise, judge, decided=run.verdicts)
-            checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)
+            checks = verdicts
+            if run.explain:
+                checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)
             found = tuple(
                 replace(c, line=_find_graded_failure_line(c, answer, admitted.given))
                 for c in checks

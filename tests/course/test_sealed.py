@@ -105,7 +105,7 @@ def test_demonstrations_that_are_nearly_an_answer_are_left_out_and_not_named(roo
     for page in ("README.md", "README.zh-CN.md"):
         text, whole = ((top / page).read_text(encoding="utf-8") for top in (root, ROOT))
         assert "docs/traps" in whole and "docs/traps" not in text
-        assert "`EX=ex03`" in text
+        assert "`EX=ex02`" in text
 
 
 def test_a_right_answer_earns_everything_that_is_left(root, tmp_path):
@@ -169,9 +169,36 @@ def test_nothing_in_it_is_an_answer_but_what_was_planted(made):
         f"{bundle.TOP_FOLDER}/grader/helper.so": b"\x7fELF",
     }
     found = leaks.find_bundle_leaks(bundle.zip_bundle((files | planted).items()), [EXERCISE])
-    assert [(leak.name, leak.earned) for leak in found] == [
+    assert [(leak.name, leak.earned) for leak in found[:2]] == [
         ("grader/helper.so", None), ("docs/planted.md, code in it", 12),
     ]  # fmt: skip
+    assert all("docs/planted.md, code in it, renamed" in leak.name for leak in found[2:])
+
+
+WRITTEN = SOLUTION[SOLUTION.index("def padding_mask") :].partition("\n\n\n")[0]
+PLACES = {
+    "docs/page.md": "{page}",
+    "docs/text.txt": "{page}",
+    "docs/texts.toml": "about = {quoted}\n",
+    "docs/demo.py": "{code}",
+    "grader/doc.py": '"""A module.\n\n{page}"""\n',
+    "grader/code.py": "{code}",
+    "notebooks/cells.ipynb": '{{"cells": [{{"cell_type": "markdown", "metadata": {{}}, "source": {lines}}}], "metadata": {{}}, "nbformat": 4}}',
+}
+
+
+def test_a_function_under_another_name_is_an_answer_wherever_it_stands():
+    files = []
+    for number, (name, written) in enumerate(PLACES.items()):
+        code = f"import torch\n\n\n{WRITTEN.replace('padding_mask', f'words_{number}')}\n"
+        page = f"Look at words:\n\n```python\n{code}```\n"
+        lines = json.dumps(page.splitlines(keepends=True))
+        text = written.format(page=page, code=code, quoted=json.dumps(page), lines=lines)
+        files.append((f"{bundle.TOP_FOLDER}/{name}", text.encode()))
+    found = leaks.find_bundle_leaks(bundle.zip_bundle(files), [EXERCISE])
+    assert all(leak.earned for leak in found)
+    places = {leak.name.partition(" in ")[2].partition(",")[0] for leak in found}
+    assert places == PLACES.keys()
 
 
 def test_what_depends_on_the_answer_is_left_out(recorded):

@@ -1,16 +1,18 @@
 """Tests a bundle for leaks: submits all code in it as answers, which must earn no point.
 
-Code that defines no name of the exercise is no answer, and its outline shows that at once. Other
-code is graded by the whole project, behind a wall and on fresh cases.
+Code that defines no name of the exercise is no answer, and its outline shows that at once; but each
+of its functions may be one under another name. Answers are graded by the whole project, behind a
+wall and on fresh cases.
 """
 
 import io
+import json
 import re
 import secrets
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,11 +22,17 @@ from grader.core.records import Exercise
 from grader.cuda import declarations as cuda_outline
 from grader.grading.exercise import Run, grade_answer
 from grader.judging.recorded_cases import REFERENCE_PACKAGE
+from grader.release.sealed.renamed_answers import list_loose_functions, write_renamed_answer
 from grader.submission import answer_file, python_outline
 from grader.worker import walls
 from grader.worker.nursery import Nursery
 
 _PROGRAM_SUFFIXES = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".exe", ".o", ".a", ".whl")
+_ANSWER_SUFFIXES = (".py", ".ipynb", ".cu")
+_READERS_OF_TEXTS: dict[str, Callable[[str], Any]] = {
+    ".toml": tomllib.loads,
+    ".ipynb": json.loads,
+}
 _FENCED_CODE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1", re.M | re.S)
 
 
@@ -61,7 +69,9 @@ def find_bundle_leaks(bundle: bytes, exercises: Sequence[Exercise]) -> list[Bund
     texts = list({(c.content, c.suffix): c for c in _list_leak_candidates(files)}.values())
     likely = [(e, c) for e in exercises for c in _list_likely_leaks(texts, e)]
     with tempfile.TemporaryDirectory() as folder, Nursery(walls.choose_wall("auto")) as nursery:
-        run = Run(nursery=nursery, student="leak", secret=secrets.token_hex(8), speed=False)
+        run = Run(
+            nursery=nursery, student="leak", secret=secrets.token_hex(8), speed=False, explain=False
+        )
         for exercise, candidate in likely:
             path = Path(folder) / f"{exercise.slug}{candidate.suffix}"
             path.write_bytes(candidate.content)
@@ -79,19 +89,21 @@ def _unzip_bundle_files(bundle: bytes) -> dict[str, bytes]:
 
 
 def _list_leak_candidates(files: dict[str, bytes]) -> Iterator[LeakCandidate]:
-    """Yield every text of a bundle that could be code: files, notebooks, blocks in documents."""
+    """Yield every text of a bundle that could be code: files, notebooks, blocks in any text."""
     for name, content in files.items():
         suffix = PurePosixPath(name).suffix
-        if suffix in (".py", ".ipynb", ".cu"):
+        if suffix in _ANSWER_SUFFIXES:
             yield LeakCandidate(name=name, content=content, suffix=suffix)
-        elif suffix == ".md":
-            yield from _list_leaked_code_blocks(name, content.decode())
-        elif suffix == ".toml":
-            for text in _list_leaked_strings(tomllib.loads(content.decode())):
+        if suffix == ".safetensors":  # numbers
+            continue
+        text = content.decode("utf-8", errors="replace")
+        yield from _list_leaked_code_blocks(name, text)
+        if read := _READERS_OF_TEXTS.get(suffix):
+            for part in _list_leaked_strings(read(text)):
                 yield LeakCandidate(
-                    name=f"{name}, a text in it", content=text.encode(), suffix=".py"
+                    name=f"{name}, a text in it", content=part.encode(), suffix=".py"
                 )
-                yield from _list_leaked_code_blocks(name, text)
+                yield from _list_leaked_code_blocks(name, part)
 
 
 def _list_leaked_code_blocks(name: str, text: str) -> Iterator[LeakCandidate]:
@@ -106,6 +118,9 @@ def _list_leaked_strings(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield value
+        case [str(), *_] if all(isinstance(item, str) for item in value):  # a cell, line by line
+            yield "".join(value)
+            yield from value
         case list():
             for item in value:
                 yield from _list_leaked_strings(item)
@@ -135,6 +150,24 @@ def _list_likely_leaks(
     for place in dict.fromkeys(places):
         code = f"from {place} import {names}\n".encode()
         yield LeakCandidate(name=f"an import from {place}", content=code, suffix=".py")
+    yield from _list_renamed_leaks(texts, exercise)
+
+
+def _list_renamed_leaks(
+    texts: Sequence[LeakCandidate], exercise: Exercise
+) -> Iterator[LeakCandidate]:
+    """Yield the functions of all texts under the names of the exercise."""
+    found: dict[str, str] = {}
+    for text in (t for t in texts if t.suffix == ".py"):
+        for one in list_loose_functions(text.content.decode("utf-8", errors="replace")):
+            # What the grader computes with is imported; a block of a page may leave imports out.
+            if one.imports or not text.name.startswith("grader/"):
+                found.setdefault(
+                    write_renamed_answer(one, exercise), f"{one.name} in {text.name}, renamed"
+                )
+    for code, name in found.items():
+        if code:
+            yield LeakCandidate(name=name, content=code.encode(), suffix=".py")
 
 
 def _does_leak_define_name(text: LeakCandidate, exercise: Exercise) -> bool:
