@@ -25,7 +25,9 @@ _EXCLUDED_PLACES = ("docs/traps/", "docs/traps.")
 # The sentence, or the cell of a table, that leads there.
 _LEFT_OUT_LINK = re.compile(r"[^.。\n|]*\]\((docs/)?traps\.\w+\.md\)([^.。|]*[.。])?")
 _REFUSED_GOALS = ("show", "bench", "drill", "class")  # without right answers
-_MISTAKES_TABLES = re.compile(r"^\[mistakes\..*?(?=^\[(?!mistakes\.)|\Z)", re.M | re.S)
+_ANSWERS_TABLES = re.compile(
+    r"^\[(mistakes\.|variants\]).*?(?=^\[(?!mistakes\.|variants\])|\Z)", re.M | re.S
+)
 
 
 def build_sealed_bundle(
@@ -66,15 +68,15 @@ def list_sealed_bundle_files(
 def _seal_bundle_file(name: str, content: bytes) -> bytes:
     """Return a file's content without what a sealed bundle leaves out."""
     if name.endswith("/zh.toml"):
-        return seal_without_mistakes(content)
+        return seal_without_answers(content)
     if name.endswith(".md"):
         return _LEFT_OUT_LINK.sub("", content.decode()).encode()
     return content
 
 
-def seal_without_mistakes(chinese: bytes) -> bytes:
-    """Return a suite's zh.toml without the mistakes, whose cures would give away the answer."""
-    return _MISTAKES_TABLES.sub("", chinese.decode()).encode()
+def seal_without_answers(chinese: bytes) -> bytes:
+    """Return a suite's zh.toml without mistakes and variants, which would give away the answer."""
+    return _ANSWERS_TABLES.sub("", chinese.decode()).encode()
 
 
 def _is_in_sealed_bundle(name: str, slugs: Collection[str]) -> bool:
