@@ -62,7 +62,10 @@ def _calls_super(method: Any) -> bool:
 
 @cache
 def _find_replaced_base(one: FunctionType, other: FunctionType) -> str | None:
-    """Return the name of the right function that `one` calls and that `other` can stand for."""
+    """Return the name of the right function that `one` calls and that `other` can stand for.
+
+    A function of the catalogue is the right one if it begins with the parameters of the student's.
+    """
     wanted = inspect.signature(other).parameters.keys()
     for name in one.__code__.co_names:
         base = one.__globals__.get(name)

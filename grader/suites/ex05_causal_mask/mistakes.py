@@ -23,10 +23,10 @@ from .test_causal_mask import (
 )
 
 
-def behind(q_len, k_len, device):
+def behind(queries, keys, device):
     """How far each key lies behind each query, (Lq, Lk)."""
-    positions = torch.arange(q_len, device=device)[:, None] + k_len - q_len
-    return positions - torch.arange(k_len, device=device)
+    positions = torch.arange(queries, device=device)[:, None] + keys - queries
+    return positions - torch.arange(keys, device=device)
 
 
 def raised(x):
