@@ -95,7 +95,7 @@ class PlainKVCache:
         if k.shape != right or v.shape != right:
             raise ValueError(f"{tuple(k.shape)} and {tuple(v.shape)} should both be {right}")
         if self.length + k.shape[-2] > max_len:
-            raise ValueError(f"{self.length} + {k.shape[-2]} tokens are more than {max_len}")
+            raise ValueError(f"{self.length + k.shape[-2]} tokens are more than {max_len}")
 
     def write(self, start: int, k: Tensor, v: Tensor) -> None:
         """Store k and v from position `start` on."""

@@ -10,7 +10,14 @@ from grader.judging.held import lasting
 from grader.judging.hunted_exercise import mended_in_place, passes
 from grader.judging.marks import check, mistake, speed, trial, variant
 from grader.judging.student import Student
-from grader.judging.trials import Summed, attempt, called, differentiated, gradients
+from grader.judging.trials import (
+    Summed,
+    attempt,
+    called,
+    differentiated,
+    gradients,
+    parameter_shapes,
+)
 from grader.worker.child.chain import Chain
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "mended_in_place",
     "mistake",
     "on_meta",
+    "parameter_shapes",
     "passes",
     "rejects",
     "same",

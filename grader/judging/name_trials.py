@@ -22,7 +22,32 @@ TRIAL_INPUTS = 48  # on which the student's answer runs
 INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
 TrialInput = tuple[Trial, int]  # and the number of the draw
+FailingInput = tuple[TrialInput, list[Any]]
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
+
+
+class _FailingInputs:
+    """Inputs on which the student's answer is wrong, with its values up to there.
+
+    Each runs when it is first read: most mistakes differ on the first. Half precision is left out
+    where other inputs fail, because how it is treated is another habit.
+    """
+
+    def __init__(self, found: Iterator[FailingInput]) -> None:
+        self._plain: list[FailingInput] = []
+        self._half: list[FailingInput] = []
+        self._rest = found
+
+    def __iter__(self) -> Iterator[FailingInput]:
+        yield from self._plain
+        for one in self._rest:
+            if any(map(has_half_precision, one[1])):
+                self._half.append(one)
+                continue
+            self._plain.append(one)
+            yield one
+        if not self._plain:
+            yield from self._half
 
 
 class NameTrials:
@@ -30,46 +55,47 @@ class NameTrials:
 
     def __init__(self, judge: Judge, known: MistakeCatalogue) -> None:
         self._judge, self._known = judge, known
-        self._failing: dict[tuple[str, ...], dict[TrialInput, list[Any]]] = {}
+        self._failing: dict[tuple[str, ...], _FailingInputs] = {}
+        self._explained: dict[tuple[str, int], int] = {}
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
-        """Keep the mistakes with the student's values where the student's answer is wrong."""
-        return [m for m in mistakes if self.fits(m)]
-
-    def fits(self, mistake: Mistake) -> bool:
-        """Return whether a mistake has the student's values on all inputs that are wrong."""
-        return self.find_unexplained(mistake) is None
+        """Keep the mistakes with the student's values on all inputs that are wrong."""
+        return [m for m in mistakes if self.find_unexplained(m) is None]
 
     def find_unexplained(self, mistake: Mistake) -> TrialInput | None:
         """Return the first input on which a mistake has other values than the student's answer."""
-        failing = self._list_failing_inputs(self._known.names(mistake))
-        return next((one for one in failing if not self.explains(mistake, one)), None)
+        failing = self._list_failing_inputs(mistake)
+        return next((one for one, came in failing if not self._gives(mistake, one, came)), None)
 
     def explains(self, mistake: Mistake, one: TrialInput) -> bool:
-        """Return whether a mistake has the student's values on an input on which they are wrong.
+        """Return whether a mistake has the student's values on an input on which they are wrong."""
+        return self._gives(mistake, one, dict(self._list_failing_inputs(mistake))[one])
 
-        Values are compared up to the first wrong one: the rest may follow from it.
+    def count_explained(self, mistake: Mistake, most: int) -> int:
+        """Return how many of the first `most` wrong inputs a mistake of the catalogue explains."""
+        if (mistake.id, most) not in self._explained:
+            failing = islice(self._list_failing_inputs(mistake), most)
+            count = sum(self._gives(mistake, one, came) for one, came in failing)
+            self._explained[mistake.id, most] = count
+        return self._explained[mistake.id, most]
+
+    def _gives(self, mistake: Mistake, one: TrialInput, came: list[Any]) -> bool:
+        """Compare a mistake's values up to the student's first wrong one.
+
+        The rest may follow from it.
         """
-        came = self._list_failing_inputs(self._known.names(mistake))[one]
         theirs = self._run(self._known.student(mistake), *one)
         pairs = islice(zip_longest(came, theirs), len(came))
         return not any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
 
-    def _list_failing_inputs(self, names: tuple[str, ...]) -> dict[TrialInput, list[Any]]:
-        """Return the inputs on which the student's answer is wrong, with its values up to there.
-
-        Half precision is left out where other inputs fail: how it is treated is another habit.
-        """
+    def _list_failing_inputs(self, mistake: Mistake) -> "_FailingInputs":
+        names = self._known.names(mistake)
         if names not in self._failing:
-            found = dict(islice(self._iterate_failing_inputs(names), COMPARED_INPUTS))
-            half = {key for key, came in found.items() if any(map(has_half_precision, came))}
-            plain = {key: came for key, came in found.items() if key not in half}
-            self._failing[names] = plain or found
+            found = islice(self._iterate_failing_inputs(names), COMPARED_INPUTS)
+            self._failing[names] = _FailingInputs(found)
         return self._failing[names]
 
-    def _iterate_failing_inputs(
-        self, names: Collection[str]
-    ) -> Iterator[tuple[TrialInput, list[Any]]]:
+    def _iterate_failing_inputs(self, names: Collection[str]) -> Iterator[FailingInput]:
         trials, right = self._list_trials(frozenset(names)), self._known.right
         if self._judge.is_replayed or right is None:
             return

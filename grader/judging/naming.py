@@ -100,8 +100,11 @@ def keep_fitting(
     trials     further inputs that a mistake must fit
     """
     failure = cases.failure
+    if trials is not None:  # their inputs are smaller than those of cases
+        found = trials.keep_fitting(found)
     for like in cases if found else ():
-        found = keep_same_fault(like, found, judge, known)
+        # Trials tell apart what raises one kind of error with words of one's own.
+        found = keep_same_fault(like, found, judge, known, any_words=trials is not None)
         if not found:
             return []
     fitting = [m for m in found if _fits_other_failures(m, failure, judge, known)]
@@ -109,8 +112,6 @@ def keep_fitting(
         m for m in found if _fits_other_failures(m, failure, judge, known, any_precision=False)
     ]
     found = [m for m in found if _passes_what_passed(m, judge, known)]
-    if trials is not None:
-        found = trials.keep_fitting(found)
     # What trials do not tell apart, checks will hardly do either.
     told_apart = 1 if trials is None else MAX_NAMED_MISTAKES
     sure = any(
@@ -188,13 +189,14 @@ def _copy_judged_arguments(values: Sequence[Any]) -> list[Any]:
 
 
 def keep_same_fault(
-    like: LikeCase, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue
-) -> list[Mistake]:
-    """Keep the mistakes that have the student's fault in a case."""
-    return [
-        m
-        for m in mistakes
-        if likeness.are_judged_faults_alike(
-            like.fault, known.fault(m, judge, like.case, *like.again)
-        )
-    ]
+    like: LikeCase, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue, *,
+    any_words: bool = False,
+) -> list[Mistake]:  # fmt: skip
+    """Keep the mistakes that have the student's fault in a case.
+
+    any_words  two errors of one kind are alike, whatever they say
+    """
+    faults = [(m, known.fault(m, judge, like.case, *like.again)) for m in mistakes]
+    if any_words and like.fault is not None:
+        return [m for m, fault in faults if is_fault_alike(like.fault, fault)]
+    return [m for m, fault in faults if likeness.are_judged_faults_alike(like.fault, fault)]

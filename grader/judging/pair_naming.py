@@ -22,6 +22,7 @@ MAX_PAIRS_ASKED = 4_000  # pairs that answer the student's last call once more
 MAX_FULLY_RUN_PAIRS = 2  # pairs whose checks all run, where a match may be chance
 NAMING_SECONDS = 2.0  # of the processor, for the names of one answer
 MAX_CASES_ALONE = 2  # failed cases in which one of two mistakes may show alone
+MAX_INPUTS_ALONE = 3  # inputs of trials in which it may
 MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
 
 
@@ -58,7 +59,8 @@ def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFai
         fitting += naming.find_mistakes(failure, judge, known, without=asked, trials=trials)
         found = [m for m in fitting if m.of in failure.calls]
         if naming.is_of_precision(failure):
-            found = naming.keep_same_fault(_first_case(failure), found, judge, known)
+            first = _first_case(failure)
+            found = naming.keep_same_fault(first, found, judge, known, any_words=True)
         if not naming.shows_nothing(failure):
             asked |= failure.calls
             unnamed += [] if found else [failure]
@@ -101,14 +103,15 @@ def _name_pair(
     """
     left = _Left()
     cases = [LikeCases(failure, judge, known) for failure in failures]
-    alone = {like.failure.check: _list_alone(like, judge, known) for like in cases}
+    alone = {like.failure.check: _list_alone(like, judge, known, trials) for like in cases}
     for like in cases:
         failure = like.failure
         every = list(chain(*naming.split_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]
         others = [m for check, found in alone.items() if check != failure.check for m in found]
         near = [m for m in every if m.of in failure.calls]
-        for pairs in (product(mine, others), product(mine + others, every), permutations(near, 2)):
+        some = mine + others
+        for pairs in (product(mine, some), product(some, every), permutations(near, 2)):
             found = _find_pairs(like, _both_orders(pairs), judge, known, trials, left, mine)
             common = set.intersection(*found) if found else set()
             if common:
@@ -130,13 +133,20 @@ def _first_case(failure: CheckFailure) -> LikeCase:
     return LikeCase(failure.case, (), failure.fault)
 
 
-def _list_alone(cases: LikeCases, judge: Judge, known: MistakeCatalogue) -> list[Mistake]:
-    """Return the mistakes that give the student's fault in a failed case, whatever else they do.
+def _list_alone(
+    cases: LikeCases, judge: Judge, known: MistakeCatalogue, trials: NameTrials
+) -> list[Mistake]:
+    """Return the mistakes that give the student's fault somewhere, whatever else they do.
 
-    In the plainest case one of two mistakes often makes no difference (one token has no scale).
-    Those that this check detects are asked first, and no others if one of them fits.
+    In the plainest inputs one of two mistakes often makes no difference (one token has no scale).
+    Those that explain most inputs of trials come first. Where none explains any, failed cases are
+    asked: the mistakes that this check detects first, and no others if one of them fits.
     """
     near = [m for m in known.mistakes if m.of in cases.failure.calls]
+    explained = {m.id: trials.count_explained(m, MAX_INPUTS_ALONE) for m in near}
+    if any(explained.values()):
+        fit = [m for m in near if explained[m.id]]
+        return sorted(fit, key=lambda m: -explained[m.id])
     likely, rest = naming.split_by_likelihood(near, judge)
     own = [m for m in likely if m.caught_by == cases.failure.check]
     for some in (own, [m for m in likely if m not in own], rest):

@@ -24,6 +24,11 @@ def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]
     yield [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor | np.ndarray | list)]
 
 
+def parameter_shapes(module: Any) -> dict[str, tuple[int, ...]]:
+    """Return the names and shapes of what a module's checkpoint has."""
+    return {name: tuple(x.shape) for name, x in sorted(module.state_dict().items())}
+
+
 class Summed(list[Any]):
     """Values that are sums of rounded numbers of about 1, such as gradients."""
 

@@ -218,5 +218,7 @@ def test_a_name_that_fits_all_checks_must_fit_the_trials_too(monkeypatch):
     """No check asks this mistake for queries before the first key; a trial does."""
     asked = "ex05_causal_mask"
     assert not names_of(asked, causal_attention=later_scores_times_zero)
-    monkeypatch.setattr("grader.judging.name_trials.NameTrials.fits", lambda self, mistake: True)
+    monkeypatch.setattr(
+        "grader.judging.name_trials.NameTrials.find_unexplained", lambda self, mistake: None
+    )
     assert names_of(asked, causal_attention=later_scores_times_zero) == {"hidden_scores_are_zero"}

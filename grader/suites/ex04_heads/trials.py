@@ -3,7 +3,14 @@
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import attempt, called, differentiated, gradients, trial
+from grader.judging import (
+    attempt,
+    called,
+    differentiated,
+    gradients,
+    parameter_shapes,
+    trial,
+)
 
 HALVES = (float16, bfloat16)
 DTYPES = (*HALVES, float32, float32, float64)
@@ -96,7 +103,7 @@ def attended(student, draw):
     x, context = laid_out(draw, x, context)
     context = draw.choice(context, context, None, x)
     keep = mask(draw, len(x), heads, x.shape[1], (x if context is None else context).shape[1])
-    yield {name: tuple(p.shape) for name, p in module.named_parameters()}
+    yield parameter_shapes(module)
     yield from differentiated(draw, module, x, context, keep)
     yield gradients(draw, attempt(lambda: module(x, context, keep)), list(module.parameters()))
     module.to("meta")

@@ -2,7 +2,14 @@
 
 import torch
 
-from grader.judging import attempt, called, differentiated, gradients, trial
+from grader.judging import (
+    attempt,
+    called,
+    differentiated,
+    gradients,
+    parameter_shapes,
+    trial,
+)
 
 DTYPES = torch.float32, torch.float64, torch.float16, torch.bfloat16
 
@@ -104,7 +111,7 @@ def layer_and_caches(student, draw):
         )()
     )
     layer.to(draw.choice("cpu"), dtype)
-    yield [getattr(layer, f"w_{w}").bias is None for w in "qkvo"]
+    yield parameter_shapes(layer)
     names = [f"w_{w}.{p}" for w in "qkvo" for p in (("weight", "bias") if bias else ("weight",))]
     shapes = [(width, width) if name.endswith("weight") else (width,) for name in names]
     scale = draw.choice(1.0, 1.0, 5.0) * width**-0.5

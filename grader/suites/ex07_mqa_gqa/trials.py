@@ -5,7 +5,14 @@ import math
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import attempt, called, differentiated, gradients, trial
+from grader.judging import (
+    attempt,
+    called,
+    differentiated,
+    gradients,
+    parameter_shapes,
+    trial,
+)
 
 HALVES = (float16, bfloat16)
 DTYPES = (*HALVES, float32, float32, float64)
@@ -116,7 +123,7 @@ def layers(student, draw):
     s = sizes(draw, B=3, L=6)
     x = draw.normal(draw.choice(s["B"], s["B"], s["B"], 0), s["L"], width, dtype=dtype)
     keep = mask(draw, s["L"], s["L"])
-    yield {name: tuple(p.shape) for name, p in module.named_parameters()}
+    yield parameter_shapes(module)
     yield from differentiated(draw, module, *strided(draw, x), keep=keep)
     output = attempt(lambda: module(x, keep))
     yield gradients(draw, output, list(module.parameters()))

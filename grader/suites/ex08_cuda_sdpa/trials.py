@@ -3,7 +3,14 @@
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import attempt, called, differentiated, gradients, trial
+from grader.judging import (
+    attempt,
+    called,
+    differentiated,
+    gradients,
+    parameter_shapes,
+    trial,
+)
 
 DTYPES = (float16, bfloat16, float32, float32, float64)
 
@@ -127,8 +134,9 @@ def module(student, draw):
     H, D = min(s["H"], 65), min(s["D"], 65)
     given = draw.choice((), (True,), (False, True), (True, True), (False, False, False))
     made = student.FusedAttention(H * D, H, *given)
-    yield made.fused, {name: tuple(p.shape) for name, p in made.named_parameters()}
-    state = {name: draw.normal(*p.shape, scale=0.5) for name, p in made.named_parameters()}
+    shapes = parameter_shapes(made)
+    yield bool(made.fused), shapes
+    state = {name: draw.normal(*shape, scale=0.5) for name, shape in shapes.items()}
     made.load_state_dict(state, strict=False)
     made.to(dtype)
     draw.choice(made.eval, made.train)()
@@ -150,14 +158,12 @@ def module(student, draw):
 def loud(student, draw):
     """Products of 256s, which are too many for float16, on both paths."""
     made = student.FusedAttention(24, 4, False, True)
-    with torch.no_grad():
-        for norm in (made.q_norm, made.k_norm):
-            norm.weight.zero_()
-            norm.bias.fill_(256.0)
-        for name in ("qkv", "proj"):
-            weight = getattr(made, name).weight
-            weight.copy_(draw.normal(*weight.shape, scale=0.2))
-        made.proj.bias.zero_()
+    shapes = parameter_shapes(made)
+    state = {f"{norm}_norm.weight": torch.zeros(6) for norm in "qk"}
+    state |= {f"{norm}_norm.bias": torch.full((6,), 256.0) for norm in "qk"}
+    for name in ("qkv.weight", "proj.weight"):
+        state[name] = draw.normal(*shapes[name], scale=0.2)
+    made.load_state_dict({**state, "proj.bias": torch.zeros(24)}, strict=False)
     dtype = draw.choice(*DTYPES)
     made.to(dtype)
     made.fused = draw.choice(True, False)

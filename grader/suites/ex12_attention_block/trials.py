@@ -3,7 +3,14 @@
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import attempt, called, differentiated, gradients, trial
+from grader.judging import (
+    attempt,
+    called,
+    differentiated,
+    gradients,
+    parameter_shapes,
+    trial,
+)
 
 HALVES = (float16, bfloat16)
 DTYPES = (*HALVES, float32, float32, float64)
@@ -41,12 +48,8 @@ def loaded(draw, make, dtype):
         state[name] = draw.normal(*old.shape, scale=scale) + ("norm" in name)
     module.load_state_dict(state)
     draw.choice(module.eval, module.train)()
-    return module.to(dtype)
-
-
-def parts(module):
-    """The names and shapes of what a checkpoint has."""
-    return {name: tuple(x.shape) for name, x in sorted(module.state_dict().items())}
+    module.to(dtype)
+    return module
 
 
 def asked(draw, module, *inputs):
@@ -75,7 +78,7 @@ def normalised(student, draw):
     width = draw.choice(E, E, E, E, 1, E + 1)
     [x] = strided(draw, draw.normal(1, *shape, width, dtype=dtype, scale=scale))
     x = x[0] if x.ndim > 2 else x
-    yield parts(module)
+    yield parameter_shapes(module)
     yield from asked(draw, module, x)
 
 
@@ -92,7 +95,7 @@ def attended(student, draw):
     kept = [name for name in options if draw.integer(0, 3)]
     options = {name: options[name] for name in kept}
     made = attempt(lambda: student.SelfAttention(E, s["H"], **options))
-    yield made if isinstance(made, str) else (parts(made), bool(made.fused))
+    yield made if isinstance(made, str) else (parameter_shapes(made), bool(made.fused))
     if isinstance(made, str):
         return
     module = loaded(draw, lambda: made, dtype)
@@ -107,7 +110,8 @@ def attended(student, draw):
 def alike(student, draw):
     """Products of 256s, in half precision and in float32."""
     dtype = draw.choice(*HALVES, float32)
-    module = student.SelfAttention(64, draw.choice(1, 2), False).to(dtype)
+    module = student.SelfAttention(64, draw.choice(1, 2), False)
+    module.to(dtype)
     eye = torch.eye(64)
     state = {f"{n}.weight": eye for n in "qkvo"} | {f"{n}.bias": torch.zeros(64) for n in "qkvo"}
     module.load_state_dict(state, strict=False)
@@ -119,8 +123,10 @@ def alike(student, draw):
 def refused(student, draw):
     """Widths and heads that may not divide, or have no pairs."""
     width, heads, base = draw.integer(1, 24), draw.integer(1, 6), draw.choice(None, 100.0)
-    yield attempt(lambda: parts(student.SelfAttention(width, heads, rope_base=base)))
-    yield attempt(lambda: parts(student.CrossAttention(width, heads, draw.integer(0, 1))))
+    yield attempt(lambda: parameter_shapes(student.SelfAttention(width, heads, rope_base=base)))
+    yield attempt(
+        lambda: parameter_shapes(student.CrossAttention(width, heads, draw.integer(0, 1)))
+    )
 
 
 @trial(of="CrossAttention")
@@ -133,7 +139,7 @@ def read(student, draw):
         text = s["Lt"]
     given = draw.choice((image,), (image,), ()) if not image else (image,)
     module = loaded(draw, lambda: student.CrossAttention(E, s["H"], *given), dtype)
-    yield parts(module)
+    yield parameter_shapes(module)
     B = draw.choice(*[s["B"]] * 7, 0)
     x = draw.normal(B, s["L"], E, dtype=dtype, scale=draw.choice(1.0, 1.0, 5.0))
     context = draw.normal(B, image + text, E, dtype=dtype)
@@ -153,5 +159,5 @@ def fed(student, draw):
     module = loaded(draw, lambda: student.FeedForward(s["E"], hidden), dtype)
     shape = draw.choice((s["B"], s["L"]), (s["L"],), (1,), (0, 2), (2, s["B"], 1))
     [x] = strided(draw, draw.normal(*shape, s["E"], dtype=dtype))
-    yield parts(module)
+    yield parameter_shapes(module)
     yield from asked(draw, module, x)
