@@ -112,7 +112,7 @@ debug: $(CORE) ## the first failing case in the debugger, your function on top (
 progress: $(CORE) ## your attempts, hints and first passes, exercise by exercise (SUBMISSION= ARGS="--lang zh")
 	@$(GRADER) progress --submission $(call quoted,$(SUBMISSION)) $(ARGS)
 
-show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="the cat sat" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
+show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="your own words" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
 	@$(GRADER) show $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens $(call quoted,$(TOKENS))) $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
 drill: $(CORE) ## draw a bug hunt from an exercise that you have passed (EX=ex05_causal_mask SUBMISSION= ARGS="--seed 4711 --again")

@@ -1,7 +1,7 @@
 """Draws a still picture for each core lesson, from numbers that the reference computes.
 
-One sentence goes through all pictures. Its vectors are drawn from a fixed seed.
-Run by `make picture`.
+All pictures show the sentence that the lessons follow. Its vectors are drawn from a fixed seed; the
+picture of ex07 has vectors of its own for each head. Run by `make picture`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ import torch
 from docs.table_picture import PictureTable, draw_table_picture
 from grader.authoring.lesson_notes import LESSON_PICTURE_WORDS
 from grader.core.catalog import ROOT
+from grader.core.running_sentence import RUNNING_SENTENCE
 from grader.judging.draw import Draw
 from reference.ex01_softmax import exact_softmax
 from reference.ex02_masking import exact_masked_softmax
@@ -21,7 +22,7 @@ from reference.ex05_causal_mask import exact_window_mask
 from reference.ex07_mqa_gqa import kv_cache_bytes
 from reference.expected import Array
 
-SENTENCE = ("the", "cat", "sat", "down")
+SENTENCE = tuple(RUNNING_SENTENCE.split())
 WIDTH, TILE = 8, 2  # numbers in a vector, keys in a tile
 _MIB = 2**20
 
@@ -80,14 +81,18 @@ def _heads_tables() -> list[PictureTable]:
 
 def _causal_tables() -> list[PictureTable]:
     length = len(SENTENCE)
-    square, last = (exact_window_mask(rows, length, 2 * length) for rows in (length, 2))
-    weights = exact_attention(*map(_vectors, "qkv"), square)[1]
+    q, k, v = map(_vectors, "qkv")
+    square = exact_window_mask(length, length, length)
+    shown: list[tuple[str, Array]] = [
+        ("all queries, causal", square),
+        ("all queries, window of 2 keys", exact_window_mask(length, length, 2)),
+        ("last 2 queries, bottom-right: right", square[-2:]),
+        ("last 2 queries, top-left: wrong", square[:2]),
+    ]
     return [
-        _table("weights, causal", weights, square),
-        _table("last 2 queries: bottom-right", weights[-2:], last),
-        _table("window of 2 keys", exact_attention(*map(_vectors, "qkv"),
-               exact_window_mask(length, length, 2))[1], exact_window_mask(length, length, 2)),
-    ]  # fmt: skip
+        _table(title, exact_attention(q[-len(keep) :], k, v, keep)[1], keep)
+        for title, keep in shown
+    ]
 
 
 def _cache_tables() -> list[PictureTable]:
@@ -112,12 +117,14 @@ def _grouped_tables() -> list[PictureTable]:
         kv_cache_bytes(1, heads, 4096, 128, torch.float16, 32).exact.item() / _MIB
         for heads in counts
     ]
-    reads = np.arange(8) // 4 == np.array([[0], [1]])
+    pairs = [(head, head // 2) for head in range(4)]  # of a query head and a key/value head
+    queries = np.stack([_vectors(f"q{head}")[-1:] for head, _ in pairs])
+    keys = np.stack([_vectors(f"k{head}") for _, head in pairs])
     return [
         PictureTable(
-            title="8 query heads read 2 key/value heads", rows=("kv 0", "kv 1"),
-            columns=tuple(f"q {head}" for head in range(8)),
-            values=reads * 1.0, keep=reads, digits=0,
+            title="weights of 'down': 4 query heads, 2 key/value heads",
+            rows=tuple(f"q {head}, kv {group}" for head, group in pairs), columns=SENTENCE,
+            values=exact_attention(queries, keys, keys)[1][:, 0],
         ),
         PictureTable(
             title="cache in MiB: 4096 tokens, D = 128, 32 layers, float16", rows=("MiB",),
@@ -127,22 +134,22 @@ def _grouped_tables() -> list[PictureTable]:
 
 
 def _tiles_tables() -> list[PictureTable]:
-    scores = _scores()[2]
+    scores = _scores()[-1]
     top, total, steps = -np.inf, 0.0, []
     for start in range(0, len(scores), TILE):
         tile = scores[start : start + TILE]
         new = max(top, tile.max())
-        total = total * np.exp(top - new) + np.exp(tile - new).sum()
-        top = new
-        steps.append((top, total))
+        shrunk = np.exp(top - new)
+        top, total = new, total * shrunk + np.exp(tile - new).sum()
+        steps.append((top, shrunk, total))
     weights = np.exp(scores - top) / total
     return [
-        PictureTable(title="scores of 'sat', in tiles of 2", rows=("sat",), columns=SENTENCE,
+        PictureTable(title="scores of 'down', in tiles of 2", rows=SENTENCE[-1:], columns=SENTENCE,
                      values=scores[None]),
-        PictureTable(title="kept between tiles", rows=("maximum", "sum"),
-                     columns=("tile 0", "tile 1"),
+        PictureTable(title="after each tile: old sum times 'shrink'",
+                     rows=("maximum", "shrink", "sum"), columns=("tile 0", "tile 1"),
                      values=np.array(steps).T),
-        PictureTable(title="weights in the end", rows=("sat",), columns=SENTENCE,
+        PictureTable(title="weights in the end", rows=SENTENCE[-1:], columns=SENTENCE,
                      values=weights[None]),
     ]  # fmt: skip
 

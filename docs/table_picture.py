@@ -1,4 +1,4 @@
-"""Draws tables of numbers side by side as SVG, readable on light and on dark pages."""
+"""Draws tables of numbers, three side by side, as SVG, readable on light and on dark pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from reference.expected import Array
 CELL, WIDE_CELL, HEIGHT, MARGIN, LABEL = 56, 96, 34, 20, 72  # pixels
 TITLE, HEAD = 26, 22  # heights of a title and of the names of columns
 LEAST_WIDTH = 290  # of a table, for its title
+PER_LINE = 3  # tables side by side
 STYLE = """
 text { font: 13px sans-serif; fill: #1f2328 } .title { font-weight: bold }
 .name { fill: #59636e } .number { text-anchor: middle } .column { text-anchor: middle }
 .page { fill: #ffffff } .cell { fill: #0969da } .edge { fill: none; stroke: #8c959f }
-.strong { fill: #ffffff }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .name { fill: #9198a1 } .page { fill: #0d1117 } .cell { fill: #58a6ff }
-.edge { stroke: #656c76 } .strong { fill: #0d1117 }
+.edge { stroke: #656c76 }
 }
 """
 
@@ -48,12 +48,17 @@ class PictureTable:
 
 def draw_table_picture(name: str, about: str, tables: Sequence[PictureTable]) -> str:
     """Return the tables as SVG, with a title and a description for those who cannot see them."""
-    width = sum(table.width + MARGIN for table in tables) + MARGIN
-    height = 2 * MARGIN + TITLE + HEAD + max(len(table.rows) for table in tables) * HEIGHT
-    parts, left = [], MARGIN
-    for table in tables:
-        parts += _draw_table(table, left)
-        left += table.width + MARGIN
+    lines = [tables[at : at + PER_LINE] for at in range(0, len(tables), PER_LINE)]
+    if len(tables) == PER_LINE + 1:  # two lines of equal length rather than one table alone
+        lines = [tables[: PER_LINE - 1], tables[PER_LINE - 1 :]]
+    width = max(sum(table.width + MARGIN for table in line) for line in lines) + MARGIN
+    parts, height = [], MARGIN
+    for line in lines:
+        left = MARGIN
+        for table in line:
+            parts += _draw_table(table, left, height)
+            left += table.width + MARGIN
+        height += TITLE + HEAD + max(len(table.rows) for table in line) * HEIGHT + MARGIN
     body = "\n".join(parts)
     return (
         "<!-- Generated from the code by `make picture`. -->\n"
@@ -65,9 +70,9 @@ def draw_table_picture(name: str, about: str, tables: Sequence[PictureTable]) ->
     )
 
 
-def _draw_table(table: PictureTable, left: int) -> list[str]:
-    top = MARGIN + TITLE + HEAD
-    parts = [f'<text class="title" x="{left}" y="{MARGIN + 12}">{escape(table.title)}</text>']
+def _draw_table(table: PictureTable, left: int, high: int) -> list[str]:
+    top = high + TITLE + HEAD
+    parts = [f'<text class="title" x="{left}" y="{high + 12}">{escape(table.title)}</text>']
     for j, name in enumerate(table.columns):
         x = left + LABEL + (j + 0.5) * table.cell
         parts.append(f'<text class="name column" x="{x:g}" y="{top - 7}">{escape(name)}</text>')
@@ -84,17 +89,19 @@ def _draw_table(table: PictureTable, left: int) -> list[str]:
 
 
 def _draw_cell(x: int, y: int, width: int, share: float, text: str) -> str:
-    strong = " strong" if share > 0.6 else ""
     return (
         f'<rect class="cell" x="{x}" y="{y}" width="{width}" height="{HEIGHT}" '
         f'fill-opacity="{share:.2f}"/><rect class="edge" x="{x}" y="{y}" width="{width}" '
-        f'height="{HEIGHT}"/><text class="number{strong}" x="{x + width / 2:g}" '
+        f'height="{HEIGHT}"/><text class="number" x="{x + width / 2:g}" '
         f'y="{y + 22}">{text}</text>'
     )
 
 
 def _share_of_largest(values: Array) -> Array:
-    """Return how deep each number is coloured: from 0 for the least to 0.9 for the largest."""
+    """Return how deep each number is coloured: from 0 for the least to 0.55 for the largest.
+
+    The number on it stays readable, on light pages and on dark ones.
+    """
     low = min(float(values.min()), 0.0)
     span = float(values.max()) - low
-    return np.zeros_like(values) if span == 0 else 0.9 * (values - low) / span
+    return np.zeros_like(values) if span == 0 else 0.55 * (values - low) / span

@@ -25,6 +25,10 @@
 #           (2, 3)          axis = -1               (2, 3)
 # ```
 #
+# One sentence goes through the lessons and their pictures: *the cat sat down*. Each of its words
+# scores all four words, and softmax makes weights of the four scores: `sat` gives 0.61 of its
+# attention to `cat`, and 0.11 to `the`.
+#
 # **By hand.** The scores `[0, ln 3]` have exponentials `[1, 3]`, which sum to 4. Add 100 to both
 # scores, and the ratio, so the answer, is the same:
 #
@@ -82,6 +86,9 @@
 #        └───────────┘                           └───────────┘
 #           (2, 3)          axis = -1               (2, 3)
 # ```
+#
+# 所有讲义和图都沿用同一个句子：*the cat sat down*。每个词都给四个词打分，softmax 把这四个分数变成
+# 权重：`sat` 把 0.61 的注意力给 `cat`，0.11 给 `the`。
 #
 # **手算**：分数 `[0, ln 3]` 取指数得 `[1, 3]`，和为 4。两个分数都加上 100，比值不变，
 # 答案也就不变：

@@ -39,6 +39,10 @@
 #                                     └───────┘                   └───────┘
 # ```
 #
+# In *the cat sat down* (the picture), the key `down` is hidden, as padding would be. Its weight is
+# 0 in every row, and the other three keys share the 1: `sat` gives 0.78 to `cat`, 0.14 to `the`
+# and 0.08 to itself.
+#
 # **By hand.** The scores `ln 1, ln 3, ln 9` have exponentials 1, 3 and 9. Hide the last key, and
 # the others share everything: 1/4 and 3/4. The second query below has nothing to look at, and gets
 # nothing:
@@ -111,6 +115,9 @@
 #                              query 2│ . . T │            query 2│ . . . │  <- 空行
 #                                     └───────┘                   └───────┘
 # ```
+#
+# 在 *the cat sat down* 里（见图），键 `down` 像填充一样被遮住。它在每一行的权重都是 0，其余三个键
+# 分享 1：`sat` 给 `cat` 0.78，给 `the` 0.14，给自己 0.08。
 #
 # **手算**：分数 `ln 1, ln 3, ln 9` 取指数得 1、3、9。遮住最后一个键，
 # 另外两个分掉全部权重：1/4 和 3/4。下面的第二个查询没有键可看，也就什么都得不到：

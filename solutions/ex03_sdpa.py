@@ -27,6 +27,9 @@
 #                                               softmax   rows sum to 1
 # ```
 #
+# In *the cat sat down* (the picture), `sat` gives `cat` 0.61 of its attention. Without the scale
+# the same scores give 0.94, although the words are only 8 numbers wide; the next section says why.
+#
 # **Why the scale.** Take queries and keys whose entries are independent, with mean zero and
 # variance one. Their dot product is a sum of `D` products, each with variance one, so its variance
 # is `D`: for `D = 256` the scores have the standard deviation 16. Gaps of 16 are common, and
@@ -123,6 +126,9 @@
 #    └─────┘        └────────┘     └────────┘ scale, mask, └─────────┘         └─────┘     └─────┘
 #                                               softmax   每行之和为 1
 # ```
+#
+# 在 *the cat sat down* 里（见图），`sat` 把 0.61 的注意力给 `cat`。不缩放时，同样的分数给出 0.94，
+# 而每个词只有 8 个数宽；原因见下一节。
 #
 # **为什么要缩放。** 设查询和键的各个分量相互独立，均值为 0，方差为 1。点积是 `D` 个这样的乘积之和，
 # 方差就是 `D`：`D = 256` 时，分数的标准差是 16，相差 16 很常见，而 $e^{-16}$

@@ -36,6 +36,9 @@
 # token 1 │ 4 5 6 7 │ ────>  token 1 │ 4 5 │ 6 7 │ ────>          │ 4 5 │          │ 6 7 │
 # ```
 #
+# Two heads read *the cat sat down* in two ways (the picture): in head 0 `sat` gives 0.81 to itself,
+# in head 1 it gives 0.68 to `cat`. One head of the full width would have to choose one mixture.
+#
 # **By hand.** The same numbers, and then what comes out when the swap is forgotten. Both have the
 # same shape, but in the second, head 0 holds the whole of token 0 and has never seen token 1:
 #
@@ -132,6 +135,9 @@
 # token 0 │ 0 1 2 3 │  cut   token 0 │ 0 1 │ 2 3 │  swap   head 0 │ 0 1 │   head 1 │ 2 3 │
 # token 1 │ 4 5 6 7 │ ────>  token 1 │ 4 5 │ 6 7 │ ────>          │ 4 5 │          │ 6 7 │
 # ```
+#
+# 两个头用两种方式读 *the cat sat down*（见图）：在头 0 里 `sat` 把 0.81 给自己，在头 1 里把 0.68 给
+# `cat`。只有一个整宽的头，就只能选一种混合。
 #
 # **手算。** 还是这些数，再看忘了交换会得到什么。两者形状相同，但后者的头 0 装着整个 token 0，
 # 从没见过 token 1：

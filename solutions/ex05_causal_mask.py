@@ -51,6 +51,10 @@
 # words only. The new words are the *last* ones, so they line up with the last keys. If they were
 # aligned top-left, they would see only the first words.
 #
+# Read *the cat sat down* from left to right (the picture): `sat` may see `the`, `cat` and itself,
+# and gives 0.78 to `cat`. Ask for the last two words alone, and nothing may change. Aligned
+# top-left, `sat` would see only `the`, and give it 1.00.
+#
 # **By hand.** A query of zeros has the same score with every key. So its output is the mean of the
 # values that it may see: for the values `6, 2, 1` the outputs are `6`, `8 / 2` and `9 / 3`. The
 # last two queries alone give the last two outputs:
@@ -137,6 +141,9 @@
 # 第二幅图说明了为什么左上对齐和右下对齐的区别很重要。模型生成时，会留着到目前为止所有词的键和值，
 # 只为新词计算查询。新词是**最后**的几个词，所以与最后的几个键对齐。
 # 如果左上对齐，它们就只能看到最前面的几个词。
+#
+# 从左到右读 *the cat sat down*（见图）：`sat` 看得见 `the`、`cat` 和它自己，给 `cat` 0.78。
+# 只算最后两个词时，结果不能变。若对齐左上角，`sat` 只看得见 `the`，给它 1.00。
 #
 # **手算一遍。** 全为零的查询对每个键的分数都相同，输出就是看得见的各个值的平均：
 # 值为 `6, 2, 1` 时，输出依次是 `6`、`8 / 2`、`9 / 3`。只用最后两个查询，

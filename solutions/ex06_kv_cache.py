@@ -43,6 +43,10 @@
 #                                                  ^ length = 4: the next key goes here
 # ```
 #
+# When a model writes *the cat sat down* (the picture), `down` brings one query, one key and one
+# value. The keys and values of the three words before it are in the cache, and one row of weights
+# is new: `down` gives 0.23 to `cat`.
+#
 # **By hand.** A query of zero has the same score with every key, so its output is the average of
 # the values that it may see. Here the values 2 and 4 come one after the other, then both in one
 # call:
@@ -126,6 +130,9 @@
 #                             └────┴────┴────┴────┴────┴────┴────┴────┘
 #                                                  ^ length = 4：下一个键写在这里
 # ```
+#
+# 模型写 *the cat sat down* 时（见图），`down` 只带来一个查询、一个键和一个值。前面三个词的键和值
+# 已经在缓存里，新的只有一行权重：`down` 给 `cat` 0.23。
 #
 # **手算一遍。** 查询为零时，所有分数都相等，输出就是看得见的那些值的平均。
 # 值是 2 和 4，先一个接一个地算，再一次算完：

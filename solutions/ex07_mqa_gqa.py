@@ -37,6 +37,10 @@
 #    q3 ──┘                                  (never k0 k1 k0 k1)
 # ```
 #
+# For the word `down` of *the cat sat down* (the picture), query heads 0 and 1 read the same keys
+# and still attend differently: head 0 gives 0.34 to `the`, head 1 gives 0.55 to `down` itself. The
+# queries differ, and that is enough.
+#
 # **By hand.** Two key/value heads, two keys each. When a query is zero, all its scores are equal,
 # so its output is the mean of the values. Head 0 holds the values 1 and 3, head 1 holds 10 and 30;
 # query heads 0 and 1 must answer 2, query heads 2 and 3 must answer 20:
@@ -115,6 +119,9 @@
 #         ├────────────── k1, v1
 #    q3 ──┘                                 （绝不是 k0 k1 k0 k1）
 # ```
+#
+# 对 *the cat sat down* 里的 `down`（见图），查询头 0 和 1 读的是同样的键，关注的地方却不同：
+# 头 0 给 `the` 0.34，头 1 给 `down` 自己 0.55。查询不同，这就够了。
 #
 # **手算。** 两个 KV 头，每个头两个键。查询为零时，所有分数相等，输出就是值的平均。头 0 的值是 1 和
 # 3，头 1 的值是 10 和 30；查询头 0 和 1 必须得 2，查询头 2 和 3 必须得 20：

@@ -42,6 +42,10 @@
 #                               │ at most: keep, bias   (B or 1, H or 1, Lq or 1, Lk)
 # ```
 #
+# Tile by tile, `down` reads *the cat sat down* (the picture): after the first two keys the largest
+# score is 1.91 and the sum of the exponentials 1.23. The next tile has a larger score, 3.02, so the
+# old sum is multiplied by `exp(1.91 - 3.02)`, which is 0.33, before the new tile is added.
+#
 # **By hand.** Queries of zeros have the same score with every key, so an output is the mean of the
 # values that its query may see. Two queries at the end of three keys see two and three values: of
 # `6, 2, 1` the means are `8 / 2` and `9 / 3`. PyTorch's own `is_causal=True` counts from the other
@@ -124,6 +128,9 @@
 # v    (B, Hk, Lk, Dv)─┘        ▲
 #                               │ 至多再加：keep、bias  (B 或 1, H 或 1, Lq 或 1, Lk)
 # ```
+#
+# `down` 分块读 *the cat sat down*（见图）：读完前两个键，最大的分数是 1.91，指数之和是 1.23。
+# 下一块有更大的分数 3.02，所以先把原来的和乘以 `exp(1.91 - 3.02)`，即 0.33，再加上新的一块。
 #
 # **手算。** 全零的查询对所有键一视同仁，所以输出是该查询能看到的值的平均。三个键末尾的两个查询，
 # 分别看到两个和三个值：值是 `6, 2, 1`，平均是 `8 / 2` 和 `9 / 3`。只要 `Lq != Lk`，PyTorch 自己的

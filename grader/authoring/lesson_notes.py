@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from grader.core.running_sentence import RUNNING_SENTENCE
+
 _ARXIV = "https://arxiv.org/abs/"
 _VASWANI = ("Vaswani et al., Attention Is All You Need, 2017", "1706.03762")
 _FLASH = ("Dao et al., FlashAttention, 2022", "2205.14135")
@@ -35,8 +37,8 @@ class PictureWords:
     chinese: str
 
 
-_ABOUT = 'The sentence "the cat sat down": '
-_ABOUT_ZH = "句子 “the cat sat down”："
+_ABOUT = f'The sentence "{RUNNING_SENTENCE}": '
+_ABOUT_ZH = f"句子 “{RUNNING_SENTENCE}”："
 LESSON_PICTURE_WORDS = {
     "ex01_softmax": PictureWords(
         english=f"{_ABOUT}a table of scores, their exponentials after the row maximum is "
@@ -57,23 +59,29 @@ LESSON_PICTURE_WORDS = {
         chinese=f"{_ABOUT_ZH}两个头，各用一半宽度算出自己的权重。",
     ),
     "ex05_causal_mask": PictureWords(
-        english=f"{_ABOUT}causal weights in a triangle, the same for the last 2 queries, and "
-        "with a window of 2 keys.",
-        chinese=f"{_ABOUT_ZH}三角形的因果权重、最后 2 个查询的权重，以及窗口为 2 个键的权重。",
+        english=f"{_ABOUT}causal weights in a triangle, and with a window of 2 keys. Below, the "
+        "last 2 queries alone: aligned bottom-right they see 3 and 4 keys as before, aligned "
+        "top-left only the first key and the first two.",
+        chinese=f"{_ABOUT_ZH}三角形的因果权重，以及窗口为 2 个键的权重。下面只有最后 2 个查询："
+        "对齐右下角时照旧看到 3 个和 4 个键，对齐左上角时只看到第 1 个和前 2 个键。",
     ),
     "ex06_kv_cache": PictureWords(
         english=f"{_ABOUT}each step computes one new row of weights; the keys before it are kept.",
         chinese=f"{_ABOUT_ZH}每一步只算一行新的权重，之前的键都保留着。",
     ),
     "ex07_mqa_gqa": PictureWords(
-        english="8 query heads share 2 key/value heads in consecutive groups of 4; the cache "
-        "shrinks with the number of key/value heads.",
-        chinese="8 个查询头每连续 4 个共用一个 KV 头；缓存随 KV 头的个数缩小。",
+        english=f'{_ABOUT}the weights of "down" in 4 query heads, of which 0 and 1 read key/value '
+        "head 0, and 2 and 3 read head 1; and the size of a cache, which shrinks with the number "
+        "of key/value heads.",
+        chinese=f"{_ABOUT_ZH}“down” 在 4 个查询头里的权重，其中 0、1 读 KV 头 0，2、3 读 KV 头 1；"
+        "以及缓存的大小，它随 KV 头的个数缩小。",
     ),
     "ex08_cuda_sdpa": PictureWords(
-        english=f'{_ABOUT}the scores of "sat" in two tiles, the running maximum and sum after each '
-        "tile, and the weights that follow.",
-        chinese=f"{_ABOUT_ZH}“sat” 的分数分成两块，每块之后的最大值与和，以及由此得到的权重。",
+        english=f'{_ABOUT}the scores of "down" in two tiles; after each tile the running maximum, '
+        "by what the sum so far shrinks since the maximum has grown, and the sum; and the weights "
+        "that follow.",
+        chinese=f"{_ABOUT_ZH}“down” 的分数分成两块；每块之后的最大值、"
+        "最大值变大时原来的和要缩小的倍数与和；以及由此得到的权重。",
     ),
 }
 

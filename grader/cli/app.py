@@ -44,6 +44,7 @@ from grader.cli.progress_command import commands as progress_commands
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
 from grader.core.progress import show_progress_bar
+from grader.core.running_sentence import RUNNING_SENTENCE
 
 app = typer.Typer(
     cls=GroupWithGlobalOptions, callback=begin, add_completion=False, no_args_is_help=True,
@@ -97,7 +98,7 @@ def bench(
 def show(
     name: One = None,
     submission: Place = ANSWERS_FOLDER,
-    tokens: Annotated[str, typer.Option(help="A sentence of your own.")] = "the cat sat on the mat",
+    tokens: Annotated[str, typer.Option(help="A sentence of your own.")] = RUNNING_SENTENCE,
     embedding: Annotated[str, typer.Option(help="drawn or one-hot.")] = "drawn",
     head: Annotated[
         int | None, typer.Option(help="One head; by default the first, all with -o.")

@@ -13,6 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from grader.core.running_sentence import RUNNING_SENTENCE
+
+SENTENCE = tuple(RUNNING_SENTENCE.split())  # the tokens of a play that is about words
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slider:

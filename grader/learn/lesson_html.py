@@ -1,7 +1,9 @@
 """Turns the Markdown of a lesson into HTML: formulas become MathML, code is coloured."""
 
+import base64
 import re
 from functools import lru_cache
+from pathlib import Path
 
 import markdown2
 
@@ -11,7 +13,7 @@ from grader.submission.answer_file import locate_lesson_of_submission
 
 _EXTRAS = ["latex", "fenced-code-blocks", "tables"]
 _OUTSIDE_LINK = re.compile(r'<a href="(https?://)')
-_STILL_PICTURE = re.compile(r"<p><img [^>]*></p>\n?")  # the page has one that moves
+_PICTURE = re.compile(r'(?<=<img src=")[\w.]+\.svg(?=")')
 _INSIDE_LINK = re.compile(r'<a href="(?!https?://|#)[^"]*">(.*?)</a>', re.DOTALL)
 
 
@@ -22,13 +24,20 @@ def render_lesson(slug: str, words: Words) -> str:
         text = path.read_text(encoding="utf-8")
     except OSError:
         return f"<p>{words('This exercise has no lesson here.')}</p>"
-    return render_lesson_text(text)
+    return _PICTURE.sub(
+        lambda name: _embed_picture(path.with_name(name[0])), render_lesson_text(text)
+    )
 
 
 @lru_cache(maxsize=64)
 def render_lesson_text(text: str) -> str:
     """Return HTML of our own Markdown; links to other files of the project become text."""
     html = str(markdown2.markdown(text, extras=_EXTRAS))
-    html = _STILL_PICTURE.sub("", html)
     html = _INSIDE_LINK.sub(r"\1", html)
     return _OUTSIDE_LINK.sub(r'<a target="_blank" rel="noopener noreferrer" href="\1', html)
+
+
+def _embed_picture(path: Path) -> str:
+    """Return an address that holds a picture itself; one that shows its words if it is missing."""
+    drawn = base64.b64encode(path.read_bytes() if path.is_file() else b"").decode()
+    return f"data:image/svg+xml;base64,{drawn}"

@@ -1,12 +1,15 @@
 """The pictures and papers of lessons: in step with the code, and with words for everybody."""
 
+import inspect
 import re
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from docs.lesson_pictures import LESSON_TABLES, SENTENCE, draw_lesson_picture
 from grader.authoring.lesson_notes import LESSON_PAPERS, LESSON_PICTURE_WORDS, write_picture_link
+from grader.core.running_sentence import RUNNING_SENTENCE
 from tests.conftest import ROOT
 
 SLUGS = list(LESSON_TABLES)
@@ -43,8 +46,42 @@ def test_the_weights_of_a_picture_sum_to_one():
 
 
 def test_tiles_give_the_weights_of_the_whole_row():
-    whole = LESSON_TABLES["ex01_softmax"]()[2].values[2]
+    whole = LESSON_TABLES["ex01_softmax"]()[2].values[-1]
     assert LESSON_TABLES["ex08_cuda_sdpa"]()[2].values[0] == pytest.approx(whole)
+
+
+def test_the_running_maximum_grows_in_the_second_tile():
+    first, second = LESSON_TABLES["ex08_cuda_sdpa"]()[1].values.T
+    assert second[0] > first[0]
+    assert second[1] == pytest.approx(np.exp(first[0] - second[0]))
+
+
+def test_two_queries_at_the_end_see_more_than_two_at_the_top_left():
+    square, _, right, wrong = LESSON_TABLES["ex05_causal_mask"]()
+    assert (right.values == square.values[-2:]).all()
+    assert (right.keep.sum(), wrong.keep.sum()) == (3 + 4, 1 + 2)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("slug", SLUGS)
+def test_prose_and_picture_follow_one_sentence_with_the_same_numbers(slug, language):
+    text = (FOLDER / f"{slug}.{language}.md").read_text(encoding="utf-8")
+    [told] = [p for p in text.split("\n\n") if f"*{RUNNING_SENTENCE}*" in p]
+    drawn = (FOLDER / f"{slug}.svg").read_text(encoding="utf-8")
+    numbers = re.findall(r"\d\.\d\d", told)
+    assert numbers and all(f">{number}<" in drawn for number in numbers)
+    assert RUNNING_SENTENCE in LESSON_PICTURE_WORDS[slug].english
+    assert RUNNING_SENTENCE in LESSON_PICTURE_WORDS[slug].chinese
+    assert all(f">{word}" in drawn for word in RUNNING_SENTENCE.split())
+
+
+def test_what_is_shown_and_played_follows_the_same_sentence():
+    from grader.notebook import show
+    from grader.suites.ex01_softmax import play
+    from grader.suites.ex06_kv_cache import play as cache
+
+    assert inspect.signature(show.attention).parameters["tokens"].default == RUNNING_SENTENCE
+    assert play.TOKENS == cache.TOKENS == SENTENCE
 
 
 @pytest.mark.parametrize("slug", SLUGS)

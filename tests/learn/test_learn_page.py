@@ -81,6 +81,7 @@ def test_the_page_has_lesson_editor_and_list(state):
 
             lesson = next(e for e in user.find(ui.html).elements if "<math" in e.content)
             assert "The question." in lesson.content
+            assert '<img src="data:image/svg+xml;base64,' in lesson.content
 
     run(scenario())
 

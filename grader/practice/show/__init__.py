@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from grader.core.running_sentence import RUNNING_SENTENCE
+
 if TYPE_CHECKING:  # torch and matplotlib are imported when something is shown
     from grader.practice.show.show_view import View
 
 __all__ = ["attention", "weights"]
 
-DEFAULT_TOKENS = "the cat sat on the mat"
-
 
 def attention(
-    *functions: Callable[..., Any], like: str = "", tokens: str = DEFAULT_TOKENS,
+    *functions: Callable[..., Any], like: str = "", tokens: str = RUNNING_SENTENCE,
     embedding: str = "drawn", head: int | None = None, lang: str = "",
 ) -> View:  # fmt: skip
     """Your functions beside the reference, on a small sentence.

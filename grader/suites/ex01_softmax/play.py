@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from grader.judging.playing import Bars, Note, Slider
+from grader.judging.playing import SENTENCE, Bars, Note, Slider
 from reference.ex01_softmax import plain_softmax_numpy
 
 SCORES = (1.0, 0.0, -1.0, 2.0)
-TOKENS = ("the", "cat", "sat", "down")
+TOKENS = SENTENCE
 CONTROLS = (
     Slider(name="score", says="Score of `cat`", low=-6, high=6, step=0.1, begin=0.0),
     Slider(name="temperature", says="Temperature", low=0.1, high=5, step=0.1, begin=1.0),

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import torch
 
-from grader.judging.playing import Bars, Grid, Note, Slider, number_tokens, table
+from grader.judging.playing import SENTENCE, Bars, Grid, Note, Slider, number_tokens, table
 from reference.ex05_causal_mask import plain_causal_attention
 from reference.ex06_kv_cache import plain_attend_with_past
 
-TOKENS, WIDTH = ("the", "cat", "sat", "on", "the", "mat"), 4
+TOKENS, WIDTH = SENTENCE, 4
 CONTROLS = (Slider(name="count", says="Tokens so far", low=1, high=len(TOKENS), step=1, begin=2),)
 RIGHT = SimpleNamespace(attend_with_past=plain_attend_with_past)
 
