@@ -54,7 +54,7 @@ with or without what PyTorch puts around it (`_softmax_backward_data` and `softm
 """
 
 
-def page() -> str:
+def render_generated_page() -> str:
     """Return the whole page."""
     open_, asked = allowed_tables.load_allowed_module_tables()
     names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))

@@ -23,7 +23,7 @@ circle { fill: #c9953f } .step { font: bold 12px sans-serif; fill: #fff; text-an
 """
 
 
-def page() -> str:
+def render_generated_page() -> str:
     """Return the picture as SVG: higher folders import from lower ones, never the other way."""
     floors = [floor for floor in reversed(FLOORS) if "__main__" not in floor]
     height = 2 * MARGIN + len(floors) * (FLOOR_HEIGHT + GAP) - GAP

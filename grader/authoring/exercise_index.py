@@ -31,7 +31,7 @@ while it is called, every operator of PyTorch is refused.
 """
 
 
-def page() -> str:
+def render_generated_page() -> str:
     """Return the whole page."""
     exercises = [
         e for e in catalog.list_catalog_exercises() if e.home == catalog.ROOT and not e.draft

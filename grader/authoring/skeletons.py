@@ -43,7 +43,7 @@ def write_all_skeletons() -> Iterator[tuple[str, str]]:
         else:
             yield _write_changed_skeleton(answer, make_skeleton(exercise, source))
     for page in (exercise_index, allowed_page, architecture_page):
-        yield _write_changed_skeleton(ROOT / page.PATH, page.page())
+        yield _write_changed_skeleton(ROOT / page.PATH, page.render_generated_page())
 
 
 def make_untouched_skeleton(exercise: Exercise) -> str:

@@ -33,7 +33,7 @@ def add_speed_to_score(report: ExerciseReport, speed: Speed | None) -> ExerciseR
     return replace(report, speed=speed, score=sum_score_points(report.checks, speed))
 
 
-def leave_speed_unscored(report: ExerciseReport) -> ExerciseReport:
+def remove_speed_from_score(report: ExerciseReport) -> ExerciseReport:
     """Return the report without its speed, if that counts or is to come, as --no-speed does."""
     speed = report.speed
     if report.score is None or speed is None or not (speed.counts or speed.why == SPEED_TO_COME):

@@ -66,7 +66,7 @@ def _begin_grading_process() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, _end_grading_processes)
-    threading.Thread(target=_end_grading_with_parent, daemon=True).start()
+    threading.Thread(target=_end_pool_process_with_parent, daemon=True).start()
 
 
 def _end_grading_processes(number: int, frame: object) -> None:
@@ -74,7 +74,7 @@ def _end_grading_processes(number: int, frame: object) -> None:
     os._exit(1)
 
 
-def _end_grading_with_parent() -> None:
+def _end_pool_process_with_parent() -> None:
     """Exit when the parent has died."""
     parent, main = multiprocessing.parent_process(), threading.main_thread().ident
     assert parent is not None and main is not None

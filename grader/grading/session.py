@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grader.core import sealed_bundle
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.scoring import add_speed_to_score, is_speed_score_due, leave_speed_unscored
+from grader.core.scoring import add_speed_to_score, is_speed_score_due, remove_speed_from_score
 from grader.grading.installed_versions import list_grading_versions, read_grading_tf32_setting
 from grader.grading.judge_together import RunTerms, count_grading_processes, grade_answers_together
 from grader.grading.kept_results import KeptResult, KeptResults, read_grading_moment
@@ -159,7 +159,7 @@ class Session:
     def report(self) -> Report:
         """Return the report on everything that has been judged."""
         reports = tuple(map(self._report_on, self.exercises))
-        seed = _find_common_grading_seed(reports) or self._secret
+        seed = _find_session_seed(reports) or self._secret
         return Report(
             student=self.student,
             seed_id=digest_grading_seed(seed),
@@ -230,7 +230,7 @@ class Session:
 
     def _report_on(self, exercise: Exercise) -> ExerciseReport:
         result = self._results[exercise.slug]
-        report = result.judged if self.speed else leave_speed_unscored(result.judged)
+        report = result.judged if self.speed else remove_speed_from_score(result.judged)
         if is_speed_score_due(report) and result.speed is not None:
             report = add_speed_to_score(report, result.speed)
         kept = exercise.slug not in self._judged_now
@@ -254,7 +254,7 @@ def _list_graded_verdicts(report: ExerciseReport) -> tuple[str, dict[str, str]]:
     return report.state, {check.id: check.verdict for check in report.checks}
 
 
-def _find_common_grading_seed(reports: Sequence[ExerciseReport]) -> str:
+def _find_session_seed(reports: Sequence[ExerciseReport]) -> str:
     """Return the seed of all inputs if all reports are kept from one run, else ""."""
     seeds = {report.kept_seed for report in reports}
     return seeds.pop() if len(seeds) == 1 else ""

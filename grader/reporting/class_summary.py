@@ -151,7 +151,7 @@ def summarise_class_reports(
     failed, mistakes = Counter[_Key](), Counter[_Key]()
     rows = []
     for one in graded:
-        rows.append(_report_student_row(one, exercises, counts))
+        rows.append(_build_summary_row_of_student(one, exercises, counts))
         failed.update(_list_reported_failures(one.report))
         mistakes.update(_list_reported_mistakes(one.report))
     rows.sort(key=lambda row: (row.name.casefold(), row.name, row.page))
@@ -192,7 +192,7 @@ def _list_reported_mistakes(report: Report) -> set[_Key]:
     }
 
 
-def _report_student_row(
+def _build_summary_row_of_student(
     one: GradedStudent, exercises: Sequence[Exercise], weights: Mapping[str, float]
 ) -> StudentRow:
     reports = {e.slug: e for e in one.report.exercises}

@@ -57,7 +57,7 @@ def remove_solutions(code: str) -> str:
     the first line of the function's docstring; a region at the top level becomes nothing. In CUDA
     C++ nothing is left of either: the task stands above the function.
     """
-    tasks = None if CUDA_BEGIN in code else _task_finder(code)
+    tasks = None if CUDA_BEGIN in code else _build_solution_task_lookup(code)
     kept: list[str] = []
     begun: int | None = None
     for number, line in enumerate(code.splitlines(), 1):
@@ -91,7 +91,7 @@ def _stub_line(indent: str, task: str) -> str:
     return f'{indent}raise NotImplementedError(\n{indent}    "{task}"\n{indent})'
 
 
-def _task_finder(code: str) -> Callable[[int], str]:
+def _build_solution_task_lookup(code: str) -> Callable[[int], str]:
     """Return a function from a line number to the task of the innermost function around it."""
     try:
         tree = ast.parse(code)

@@ -1,4 +1,4 @@
-"""Three right answers to the speed case of causal attention: slow, middling, fast."""
+"""Three right answers to the speed case of causal attention: slow, medium, fast."""
 
 _CHUNKED = """
 import math
@@ -20,6 +20,6 @@ def causal_attention(q, k, v):
 
 SUBMISSIONS = {
     "textbook": _CHUNKED.replace("ROWS", "q.shape[-2]").replace("masked_fill_", "masked_fill"),
-    "middling": _CHUNKED.replace("ROWS", "512"),
+    "medium": _CHUNKED.replace("ROWS", "512"),
     "best": _CHUNKED.replace("ROWS", "128"),
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.run.gather_answers import HandedAnswers, read_student_answers
+from grader.classroom.run.gather_answers import HandedAnswers, gather_student_answers
 from grader.core import catalog
 from grader.core.translation import Words
 
@@ -74,13 +74,13 @@ def directory(names: list[bytes], extra: bytes = b"") -> bytes:
 
 def of_alice(folder: Path, contents=None, exercises=EXERCISES) -> HandedAnswers:
     """What is found of alice, with these files in her folder."""
-    return read_student_answers(laid(folder / "submissions" / "alice", contents or {}), exercises)
+    return gather_student_answers(laid(folder / "submissions" / "alice", contents or {}), exercises)
 
 
 def of_zip(folder: Path, content: bytes) -> HandedAnswers:
     """What is found in a zip that a student handed in."""
     laid(folder, {"bob.zip": content})
-    return read_student_answers(folder / "bob.zip", EXERCISES)
+    return gather_student_answers(folder / "bob.zip", EXERCISES)
 
 
 def in_chinese(*sentences: str) -> bool:

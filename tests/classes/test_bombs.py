@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.classroom.run import class_archive
-from grader.classroom.run.gather_answers import read_student_answers
+from grader.classroom.run.gather_answers import gather_student_answers
 from grader.core import catalog
 from grader.submission.handed_files import MAX_ANSWER_BYTES, MAX_NOTEBOOK_BYTES, MAX_ZIP_BYTES
 from grader.submission.readers import READERS
@@ -124,7 +124,7 @@ def test_all_answers_of_a_zip_together_have_a_limit(tmp_path, counting):
     content = b"".join(some.randbytes(10) + bytes(490) for _ in range(MAX_NOTEBOOK_BYTES // 500))
     packed = zipped(*((f"{e.slug}.ipynb", content) for e in exercises))
     (tmp_path / "bob.zip").write_bytes(packed)
-    answers = read_student_answers(tmp_path / "bob.zip", exercises).answers
+    answers = gather_student_answers(tmp_path / "bob.zip", exercises).answers
     fit = MAX_UNPACKED_BYTES // MAX_NOTEBOOK_BYTES
     assert [len(a.content) for a in answers] == [MAX_NOTEBOOK_BYTES] * fit + [0] * (
         len(answers) - fit
@@ -159,7 +159,7 @@ def over_the_same_data(names: list[str], content: bytes) -> bytes:
 ])  # fmt: skip
 def test_entries_over_the_same_data_unpack_it_once_at_most(tmp_path, counting, names, most):
     (tmp_path / "bob.zip").write_bytes(over_the_same_data(names, b"#" * MAX_ANSWER_BYTES))
-    bob = read_student_answers(tmp_path / "bob.zip", catalog.list_catalog_exercises())
+    bob = gather_student_answers(tmp_path / "bob.zip", catalog.list_catalog_exercises())
     assert counting.unpacked <= most
     assert len(bob.answers) == len(catalog.list_catalog_exercises())
     assert len(bob.notes) <= 11

@@ -12,7 +12,7 @@ import pytest
 from distributed import Security
 
 from grader.classroom.run import cluster
-from grader.classroom.run.cluster import _check_cluster_address, _check_cluster_lane
+from grader.classroom.run.cluster import _check_cluster_address, _check_workers_of_cluster
 from grader.classroom.run.grade_task import SPEED, VALUES
 from grader.core.catalog import ROOT
 from grader.core.errors import UserError
@@ -271,7 +271,7 @@ def test_a_task_asks_for_its_lane_and_its_device(lane, device, wanted):
 def test_each_lane_is_served_and_timing_by_one_of_each_machine(lane, offers, says):
     workers = [(f"tcp://{host}", host, offer) for host, all in offers.items() for offer in all]
     if says is None:
-        _check_cluster_lane(lane, workers)
+        _check_workers_of_cluster(lane, workers)
     else:
         with pytest.raises(UserError, match=says):
-            _check_cluster_lane(lane, workers)
+            _check_workers_of_cluster(lane, workers)

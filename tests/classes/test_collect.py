@@ -6,8 +6,8 @@ import pytest
 
 from grader.classroom.run.gather_answers import (
     MAX_STUDENT_NOTES,
+    gather_student_answers,
     list_class_students,
-    read_student_answers,
 )
 from grader.submission import answer_file
 from tests.classes.handing import (
@@ -176,7 +176,7 @@ HOSTILE = [
 def test_a_student_of_any_name_has_one_that_can_be_printed(tmp_path, name, printed):
     laid(tmp_path, {name + b"/" + PY.encode(): ANSWER})
     [entry], notes = list_class_students(tmp_path)
-    student = read_student_answers(entry, EXERCISES)
+    student = gather_student_answers(entry, EXERCISES)
     assert (student.student, notes) == (printed, [])
     assert os.fsencode(student.folder) == name
     assert student.answers[0].path == f"{tmp_path.name}/{printed}/{PY}"

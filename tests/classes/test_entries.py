@@ -7,8 +7,8 @@ import pytest
 
 from grader.classroom.run.gather_answers import (
     NoClassFound,
+    gather_student_answers,
     list_class_students,
-    read_student_answers,
 )
 from tests.classes.handing import (
     ANSWER,
@@ -28,7 +28,7 @@ def test_a_zip_is_a_student_as_a_folder_is(tmp_path):
     found, notes = list_class_students(tmp_path)
     assert [entry.name for entry in found] == ["Al.ZIP", "bob.zip", "zoe"]
     assert notes == []
-    bob = read_student_answers(found[1], EXERCISES)
+    bob = gather_student_answers(found[1], EXERCISES)
     assert (bob.student, bob.folder, bob.answers[0].content) == ("bob", "bob", ANSWER)
     assert bob.answers[0].path == f"{tmp_path.name}/bob.zip/{PY}"
 
@@ -36,7 +36,7 @@ def test_a_zip_is_a_student_as_a_folder_is(tmp_path):
 def test_a_folder_with_the_name_of_a_zip_is_a_folder(tmp_path):
     laid(tmp_path, {f"bob.zip/{PY}": ANSWER, f"bob/{PY}": ANSWER})
     found, notes = list_class_students(tmp_path)
-    students = [read_student_answers(entry, EXERCISES) for entry in found]
+    students = [gather_student_answers(entry, EXERCISES) for entry in found]
     assert [student.folder for student in students] == ["bob", "bob.zip"]
     assert [student.answers[0].content for student in students] == [ANSWER, ANSWER]
     assert notes == []
@@ -114,7 +114,7 @@ def test_the_folder_of_a_class_may_be_a_link(tmp_path):
 def test_a_file_with_a_copys_name_is_graded_if_there_is_no_other(tmp_path):
     stem = PY.removesuffix(".py")
     laid(tmp_path, {f"bob/{stem} (1).py": ANSWER, "bob/notes.txt": b""})
-    bob = read_student_answers(tmp_path / "bob", EXERCISES)
+    bob = gather_student_answers(tmp_path / "bob", EXERCISES)
     assert (bob.answers[0].content, bob.answers[0].name) == (ANSWER, PY)
     assert bob.notes[0] == f"{stem} (1).py was graded as {PY}."
 
@@ -132,6 +132,6 @@ def test_a_file_with_a_copys_name_is_graded_if_there_is_no_other(tmp_path):
 def test_of_several_files_with_a_copys_name_none_is_guessed(tmp_path, names, content, sentence):
     stem = PY.removesuffix(".py")
     laid(tmp_path, {f"bob/{name.format(stem)}": ANSWER for name in names})
-    answer = read_student_answers(tmp_path / "bob", EXERCISES).answers[0]
+    answer = gather_student_answers(tmp_path / "bob", EXERCISES).answers[0]
     assert (answer.content, answer.sentence) == (content, sentence.format(stem))
     assert not answer.content or answer.path.endswith(names[0].format(stem))

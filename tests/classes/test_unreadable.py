@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.run import answer_files
-from grader.classroom.run.gather_answers import read_student_answers
+from grader.classroom.run.gather_answers import gather_student_answers
 from grader.submission import answer_file
 from grader.submission.handed_files import MAX_NOTEBOOK_BYTES, find_submission_size_limit
 from tests.classes.handing import (
@@ -146,7 +146,7 @@ def test_what_may_not_be_read_has_a_sentence(deny, says):
         alice = laid(folder / "submissions" / "alice", {PY: ANSWER})
         deny(alice)
         with as_an_ordinary_user():
-            answer = read_student_answers(alice, EXERCISES).answers[0]
+            answer = gather_student_answers(alice, EXERCISES).answers[0]
     assert (answer.state, answer.sentence) == ("unreadable", says)
     assert in_chinese(says)
 
@@ -190,6 +190,6 @@ def test_a_file_that_is_exchanged_meanwhile_is_not_read(tmp_path, make, says):
 ])  # fmt: skip
 def test_an_entry_that_is_no_folder_any_more_has_a_sentence_for_each_exercise(tmp_path, make, says):
     make(tmp_path / "alice")
-    alice = read_student_answers(tmp_path / "alice", EXERCISES)
+    alice = gather_student_answers(tmp_path / "alice", EXERCISES)
     assert [(a.state, a.sentence) for a in alice.answers] == [("unreadable", says)] * 2
     assert in_chinese(says)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.classroom.run.gather_answers import list_class_students, read_student_answers
+from grader.classroom.run.gather_answers import gather_student_answers, list_class_students
 from grader.core import catalog
 from tests.classes.handing import laid
 from tests.course.collected import ANSWER, AT, LATER, OTHER, ROSTER, SLUG, collect, files, times
@@ -132,6 +132,8 @@ def test_a_class_run_reads_it_and_has_a_row_for_everybody(tmp_path):
     collect(tmp_path, laid(tmp_path / "all", {f"ben/{NAME}": ANSWER}))
     found, notes = list_class_students(tmp_path / "submissions")
     assert ([path.name for path in found], notes) == (["ada", "ben", "eve"], [])
-    students = [read_student_answers(path, [catalog.find_catalog_exercise(SLUG)]) for path in found]
+    students = [
+        gather_student_answers(path, [catalog.find_catalog_exercise(SLUG)]) for path in found
+    ]
     assert [s.answers[0].state for s in students] == ["missing", "graded", "missing"]
     assert students[0].notes == ("submissions/ada holds no file.",)

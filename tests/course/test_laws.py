@@ -193,7 +193,7 @@ def test_a_function_of_cuda_without_its_declaration_is_found(home):
 def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(home):
     change(home / MANIFEST, "requires = []", 'requires = ["no-such-package"]')
     change(home / RIGHT, "", "import no_such_package\n")
-    change(home / PAGE, "", exercise_index.page())
+    change(home / PAGE, "", exercise_index.render_generated_page())
     assert project_rules.check_project_laws() == ProjectState(
         unchecked=(
             f"{SLUG}: its suite is not checked. It {requirements.find_unmet_worker_requirement(['no-such-package'])}",
@@ -209,7 +209,7 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
 def test_a_mistake_that_make_mutants_saw_pass_is_a_breach_until_a_file_changes(home, monkeypatch):
     """`MISSED` is what the table of `make mutants` calls it."""
     monkeypatch.setattr(ProofStore.__init__, "__defaults__", (home / ".proof",))
-    change(home / PAGE, "", exercise_index.page())
+    change(home / PAGE, "", exercise_index.render_generated_page())
     [exercise] = tiny.exercises()
     found = {m.id: {"verdict": "failed", "earned": (), "faults": (), "named": ()}
              for m in suite_runner.list_suite_mistakes(exercise)}  # fmt: skip

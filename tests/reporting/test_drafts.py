@@ -99,7 +99,7 @@ def test_nobody_is_sent_to_it_who_has_something_else():
 
 
 def test_the_page_of_all_exercises_leaves_it_out():
-    assert SLUG not in exercise_index.page()
+    assert SLUG not in exercise_index.render_generated_page()
 
 
 def test_no_bug_hunt_is_drawn_from_it(tmp_path, monkeypatch, one_draft):

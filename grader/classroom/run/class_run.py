@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from grader.classroom.run.class_progress import ClassProgress
-from grader.classroom.run.gather_answers import HandedAnswer, HandedAnswers, read_student_answers
+from grader.classroom.run.gather_answers import HandedAnswer, HandedAnswers, gather_student_answers
 from grader.classroom.run.grade_task import SPEED, VALUES, ClassTask, GradeTerms
 from grader.classroom.run.lanes import Lanes, Result, run_class_tasks
 from grader.core.records import Exercise
@@ -93,7 +93,7 @@ class ClassRun:
     def _tasks_to_judge(self, progress: ClassProgress) -> Iterator[ClassTask]:
         for entry in self.entries:
             row, contents = _build_class_progress_row(
-                read_student_answers(entry, self.exercises), entry, self.terms
+                gather_student_answers(entry, self.exercises), entry, self.terms
             )
             self.rows.append(row)
             for task, content in zip(row.tasks, contents, strict=True):
@@ -119,7 +119,7 @@ class ClassRun:
                 progress.advance(kept=True)
                 continue
             found, contents = _build_class_progress_row(
-                read_student_answers(row.entry, self.exercises), row.entry, self.terms
+                gather_student_answers(row.entry, self.exercises), row.entry, self.terms
             )
             where = row.tasks.index(task)
             if found.tasks[where].key != task.key:

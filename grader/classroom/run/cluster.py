@@ -92,7 +92,7 @@ class Cluster:
         if not workers:
             raise UserError("The scheduler has no worker: start some (docs/scale.md).")
         for lane in (VALUES, SPEED) if speed else (VALUES,):
-            _check_cluster_lane(lane, workers)
+            _check_workers_of_cluster(lane, workers)
         addresses = [address for address, _, _ in workers]
         self._check_importable(addresses)
         for address, found in self._worker_environments(addresses, tuple(codes), terms):
@@ -219,7 +219,7 @@ def _is_cluster_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _check_cluster_lane(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
+def _check_workers_of_cluster(lane: str, workers: list[tuple[str, str, dict[str, float]]]) -> None:
     """Raise `UserError` if no worker serves a lane, or if two would time on one machine."""
     name = RESOURCES[lane]
     hosts = [host for _, host, offer in workers for _ in range(int(offer.get(name, 0)))]

@@ -119,7 +119,7 @@ def _check_class_entry(entry: os.DirEntry[str], folder: str) -> str:
     return f"{shown} is neither a student's folder nor a zip: it was passed over."
 
 
-def read_student_answers(entry: Path, exercises: Sequence[Exercise]) -> HandedAnswers:
+def gather_student_answers(entry: Path, exercises: Sequence[Exercise]) -> HandedAnswers:
     """Read what a student handed in for `exercises`. Returns whatever lies at `entry`."""
     place = "/".join(clean_submitted_name(name) for name in (entry.parent.name, entry.name) if name)
     notes: tuple[str, ...] = ()

@@ -86,7 +86,7 @@ def open_class_report_answers(report: Path) -> Iterator[Path | None]:
         for entry in entries:
             if gather_answers.name_student_folder(entry) != name:
                 continue
-            for answer in gather_answers.read_student_answers(entry, exercises).answers:
+            for answer in gather_answers.gather_student_answers(entry, exercises).answers:
                 if answer.state == "graded":
                     (Path(folder) / answer.name).write_bytes(answer.content)
         yield Path(folder)

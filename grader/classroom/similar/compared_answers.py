@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from grader.authoring.skeletons import NoSkeleton, make_untouched_skeleton
 from grader.classroom.run.answer_contents import is_student_answer
-from grader.classroom.run.gather_answers import list_class_students, read_student_answers
+from grader.classroom.run.gather_answers import gather_student_answers, list_class_students
 from grader.classroom.similar.fingerprints import (
     AnswerTokens,
     read_fingerprint_tokens,
@@ -113,7 +113,7 @@ def read_compared_answers(
 
 def _read_compared_source(writer: Writer, exercise: Exercise, folder: Path) -> str:
     """Return an answer's text; '' if there is no file. Raises `UnreadableFile` with the reason."""
-    [handed] = read_student_answers(writer.entry, [exercise]).answers
+    [handed] = gather_student_answers(writer.entry, [exercise]).answers
     if handed.state == "missing":
         return ""
     if handed.sentence:
