@@ -63,7 +63,7 @@ def list_dead_links(site: Path) -> Iterator[str]:
                 yield f"{name} links to {address}, which is not in the site."
             elif anchor and target in pages and anchor not in pages[target].anchors:
                 yield f"{name} links to {address}, but that page has no such place."
-    for path in sorted(site.rglob("*.css")):
+    for path in sorted([*site.rglob("*.css"), *site.rglob("*.svg")]):
         for address in sorted(set(_list_style_addresses(path.read_text(encoding="utf-8")))):
             if problem := _find_load_problem(site, path, address):
                 yield f"{path.relative_to(site)} loads {address}, {problem}."

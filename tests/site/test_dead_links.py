@@ -61,3 +61,11 @@ def test_every_page_of_the_project_is_in_the_list_of_pages():
     pages = [page.name for page in (ROOT / "docs").glob("*.md")]
     missing = {p for p in pages if f"docs/{p}" not in listed} - {"traps.en.md", "traps.zh.md"}
     assert not missing, f"name it under `nav` in docs/site/mkdocs.yml: {missing}"
+
+
+def test_a_picture_loads_nothing_from_elsewhere(tmp_path):
+    font = "<svg><style>@font-face { src: url('https://example.org/a') }</style></svg>"
+    (tmp_path / "a.svg").write_text(font)
+    assert check(tmp_path, '<img src="a.svg">') == [
+        "a.svg loads https://example.org/a, which is elsewhere."
+    ]
