@@ -3,6 +3,7 @@
 No text is copied: a page is read where the project keeps it, so that its links hold there and here.
 """
 
+import logging
 import re
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,6 +23,8 @@ _INDEX = {"en": "README.md", "zh": "README.zh-CN.md"}
 _CHINESE = r"[\u3001-\u303f\u4e00-\u9fff\uff00-\uffef]"
 _CHINESE_LINE_END = re.compile(rf"(?<={_CHINESE})\n(?={_CHINESE})")  # browsers draw a space there
 _SCRIPTS_OF_LEARN = ("play.css", "painting.js")
+
+logging.getLogger("jieba").setLevel(logging.WARNING)  # or it tells of its dictionary
 
 
 def on_config(config: MkDocsConfig) -> None:
