@@ -25,6 +25,9 @@ MAX_PRINTED_BYTES = 1 << 20  # bytes that a submission may print before the rest
 MAX_FILE_BYTES = 16 << 20  # bytes of the largest file that a submission may write
 INTERRUPT_SIGNAL = signal.SIGUSR1  # breaks off a call that has timed out
 _WORKER_FAILURE_STATUS = 70
+# A worker maps less than this before it runs an answer. PyTorch's builds for CUDA map 3 GiB of
+# libraries; what is beyond this is no use of the answer's, and is added to its limit.
+_LEAN_BYTES = 1 << 30
 
 
 def become_worker(
@@ -91,7 +94,8 @@ def _set_worker_limits(limits: dict[str, Any]) -> None:
     seconds = limits["cpu_seconds"]
     wanted = {resource.RLIMIT_CORE: (0, 0), resource.RLIMIT_CPU: (seconds, seconds + 1)}
     if limits["memory_bytes"] is not None:  # CUDA maps and opens more, and keeps caches in files
-        wanted[resource.RLIMIT_AS] = (limits["memory_bytes"],) * 2
+        more = max(0, _measure_mapped_bytes() - _LEAN_BYTES)
+        wanted[resource.RLIMIT_AS] = (limits["memory_bytes"] + more,) * 2
         wanted[resource.RLIMIT_FSIZE] = (MAX_FILE_BYTES,) * 2
         wanted[resource.RLIMIT_NOFILE] = (256, 256)
     for which, values in wanted.items():
@@ -102,6 +106,14 @@ def _set_worker_limits(limits: dict[str, Any]) -> None:
         except (ValueError, OSError):  # macOS refuses some of them; the parent's clock remains
             continue
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def _measure_mapped_bytes() -> int:
+    """Return the size of this process's address space; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 def _refuse_lasting_worker_calls() -> None:
