@@ -205,7 +205,8 @@ bench-kernels: ## time the kernel in Triton beside PyTorch's on CUDA, with the t
 bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
 	@$(PY) -m tests.bench.notebooks $(ARGS)
 
-wheel: $(CORE) ## build the wheel in dist/
+wheel: $(CORE) ## build the wheel in dist/: a learner's commands and exercises without a clone
+	@rm -f dist/*.whl
 	@$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 picture: $(CORE) ## draw docs/report.svg from a real run, and the pictures of the lessons
