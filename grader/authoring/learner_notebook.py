@@ -73,7 +73,8 @@ def write_learner_notebook(
         *list_exercise_cells(exercise, split_lesson_cells(lesson, words.language), words, points),
     ]
     if (exercise.folder / "show.py").is_file():
-        shown = f"# {words(_SHOW_SAYS)}\nshow.attention({', '.join(exercise.names)})"
+        named = [*exercise.names, *(['lang="zh"'] if words.language == "zh" else [])]
+        shown = f"# {words(_SHOW_SAYS)}\nshow.attention({', '.join(named)})"
         cells.append(ExerciseCell(text=shown, name="show"))
     if repository is not None:
         address = repository.locate_notebook(f"{NOTEBOOKS_FOLDER}/{exercise.slug}.ipynb")

@@ -18,6 +18,7 @@ from grader.core.advice import fit_advice, fit_quoted_advice
 from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
+_NUMBERS = ("counts", "possible")  # or "Turn the scores of an array ..." would be a mark
 _CORE_TRANSLATIONS_PATH = Path(__file__).with_name("zh.toml")
 
 
@@ -126,7 +127,8 @@ def _build_translation_pattern(english: str) -> str:
             return re.escape(text)
         again = text in named
         named.add(text)
-        return f"(?P={text})" if again else f"(?P<{text}>.+?)"
+        value = r"[\d.–]+" if text in _NUMBERS else ".+?"
+        return f"(?P={text})" if again else f"(?P<{text}>{value})"
 
     return "".join(part(n, text) for n, text in enumerate(re.split(r"\{(\w+)\}", english)))
 

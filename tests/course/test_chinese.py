@@ -121,3 +121,9 @@ def test_braces_in_what_a_student_wrote_do_no_harm():
     line = "{x}[0] is {0}, but should be {y!r}  [f({})]"
     assert Words("zh").said(line) == "{x}[0] 是 {0}，应为 {y!r}  [f({})]"
     assert translation.LANGUAGES == ("en", "zh")
+
+
+def test_a_task_with_an_of_in_it_is_no_mark():
+    task = "Turn the scores of an array into weights along `axis`, in NumPy."
+    assert Words("zh").said(task) == task
+    assert Words("zh").said("7.5 of 10") == "10 分中的 7.5 分"

@@ -80,6 +80,8 @@ def test_the_first_code_cell_installs_and_the_last_one_draws():
     assert '%pip install --quiet "attention-by-hand[report]==' in code[0]
     assert code[0].endswith("from grader.notebook import check, show")
     assert code[-1].endswith("show.attention(attention_numpy, scaled_dot_product_attention)")
+    chinese = write(catalog.find_catalog_exercise("ex01"), "zh").cells[-1].source
+    assert chinese.endswith('show.attention(softmax_numpy, softmax, lang="zh")')
 
 
 @pytest.mark.parametrize(
