@@ -17,6 +17,7 @@ from grader.classroom.settings import CourseSettings, read_course_settings
 from grader.cli.options import (
     ACTIVE_COURSE,
     FAULT,
+    is_project_whole,
     parse_language_option,
     stop_command,
     stop_command_for_error,
@@ -26,6 +27,10 @@ from grader.core.errors import GraderFault, UserError
 
 OPTIONS = ("--course", "--exercises")
 WITHOUT_COURSE = "course"  # the command that writes such a file
+OF_WHOLE_PROJECT = (
+    "release", "skeletons", "mutants", "headroom", "mechanical", "diagnose-trial", "house", "new",
+    "drill",
+)  # fmt: skip
 NOT_IN_EXAMS = ("bench", "drill", "hint", "interview", "learn", "show", "watch")
 _Course = Annotated[
     Path | None,
@@ -46,6 +51,11 @@ class GroupWithGlobalOptions(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _move_global_options_first(args))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands that help lists: those that can be run with what is here."""
+        known = super().list_commands(ctx)
+        return known if is_project_whole() else [n for n in known if n not in OF_WHOLE_PROJECT]
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print an error that ends it as a sentence, without a traceback."""

@@ -133,10 +133,15 @@ def check_command_unsealed(command: str, words: Words) -> None:
                    command=command))  # fmt: skip
 
 
+def is_project_whole() -> bool:
+    """Return whether the solutions are here, which a wheel or a bundle lacks."""
+    return (catalog.ROOT / "solutions").is_dir()
+
+
 def check_whole_project(command: str) -> None:
     """Stop if the command needs the whole project, of which a wheel or a bundle is a part."""
     check_command_unsealed(command, parse_language_option(None))
-    if not (catalog.ROOT / "solutions").is_dir():
+    if not is_project_whole():
         stop_command(
             parse_language_option(None)(
                 "`{command}` needs the whole project, and this is a part of it: clone the project.",

@@ -167,7 +167,7 @@ def _find_doctor_wall_problems(wall: walls.Wall) -> Problems:
             asked: list[Any] = [list(_HIDDEN_PACKAGES)]
             seen: Any = worker.client().call(None, "found", asked, {}, graph=False).value
     except (NurseryFailed, WorkerFault) as problem:
-        says = f"No answer can be graded behind the wall {wall.name}: {problem}"
+        says = f"No answer can be graded behind the wall {wall.name}: {problem}".rstrip(".") + "."
         yield Problem("stops", says, "Try another wall: `make grade ISOLATION=process`.")
         return
     yield from system_problems.find_import_problems(seen)

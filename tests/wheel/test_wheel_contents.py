@@ -2,16 +2,22 @@
 
 import configparser
 import importlib
+import re
 import zipfile
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from grader.authoring.skeletons import find_skeleton_copy
+from grader.cli import global_options
+from grader.cli.app import app
 from grader.core.catalog import ROOT, list_catalog_exercises
 from grader.core.installed_copies import COPIES_FOLDER
 from grader.release.bundle import is_file_bundled
 from grader.submission.answer_file import is_submission_text_untouched
 
+COMMANDS = set(typer.main.get_command(app).commands)
 EXERCISES = list_catalog_exercises()
 
 
@@ -65,3 +71,14 @@ def test_both_scripts_lead_to_a_function(wheel):
     for target in scripts.values():
         module, _, function = target.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_help_lists_what_can_be_run_without_the_solutions(monkeypatch):
+    def listed() -> set[str]:
+        said = CliRunner().invoke(app, ["--help"]).stdout
+        return {name for name in COMMANDS if re.search(rf"^\W*{name} ", said, re.MULTILINE)}
+
+    assert listed() == COMMANDS
+    monkeypatch.setattr(global_options, "is_project_whole", lambda: False)
+    assert listed() == COMMANDS - set(global_options.OF_WHOLE_PROJECT)
+    assert set(global_options.OF_WHOLE_PROJECT) <= COMMANDS

@@ -68,7 +68,7 @@ def write_learner_makefile(text: str, command: str) -> str:
         "# `make` alone lists what can be made. `attention-by-hand update` writes this file anew.",
         "\n".join(f"{n} {value}" for n, value in settings if f"({n})" in f"{options}{kept}"),
         *re.findall(r"^quoted = .*$", text, re.MULTILINE),
-        f"GRADER := $(or $(shell command -v {SCRIPT}),{command}){options}",
+        f"GRADER := $(or $(shell command -v {SCRIPT} 2>/dev/null),{command}){options}",
         f".DEFAULT_GOAL := help\n.PHONY: {' '.join(_GOALS)} update",
         *kept,
         _UPDATE,
