@@ -1,6 +1,5 @@
 """The command that opens the page to learn on."""
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -44,7 +43,7 @@ def learn(
     if not all(map(find_spec, PACKAGES)):
         stop_command(words(_MISSING_IN_WHEEL if is_wheel_installed() else _MISSING))
     if submission == ANSWERS_FOLDER and is_wheel_installed() and not submission.exists():
-        _enter_learner_folder(words)
+        submission = _find_or_begin_answers(words)
     named = parse_exercises_option([name] if name else [], submission)
     if not submission.is_dir():
         stop_command(words(_ONE_FILE))
@@ -61,9 +60,9 @@ def learn(
     )  # fmt: skip
 
 
-def _enter_learner_folder(words: Words) -> None:
-    """Go to the folder that `init` writes by default, and write it if it is not there."""
-    folder = Path(SCRIPT)
-    if not (folder / ANSWERS_FOLDER).is_dir():
-        begin_learner_folder(folder, words)
-    os.chdir(folder)
+def _find_or_begin_answers(words: Words) -> Path:
+    """Return the answers in the folder that `init` writes by default; write it if need be."""
+    answers = Path(SCRIPT) / ANSWERS_FOLDER
+    if not answers.is_dir():
+        begin_learner_folder(answers.parent, words)
+    return answers

@@ -55,7 +55,7 @@ class Learner:
     """Somebody in a folder of their own, with an environment in which the wheel is installed."""
 
     def __init__(self, place: Path, python: Path) -> None:
-        self.place, self.bin = place, python.parent
+        self.place, self.bin, self.last_said = place, python.parent, ""
         self.environment = {
             "PATH": "/usr/bin:/bin", "HOME": str(place), "LANG": "C.UTF-8", "COLUMNS": "200",
         }  # fmt: skip
@@ -83,7 +83,7 @@ class Learner:
         ) as process:  # fmt: skip
             yield process
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=120)
+            self.last_said, _ = process.communicate(timeout=120)
             assert process.returncode == 0
 
     def install(self, wheel: Path) -> None:
@@ -166,6 +166,8 @@ def test_the_page_answers_on_loopback_and_shows_the_lesson(learner, folder):
         page = opener.open(found[0], timeout=60).read().decode()
     assert "sum to one" in page
     assert "no lesson here" not in page
+    answers = "attention-by-hand/exercises" if folder == "." else "exercises"
+    assert f"Your answers are in {answers}." in learner.last_said
 
 
 @pytest.mark.parametrize("wall", WALL_NAMES)
