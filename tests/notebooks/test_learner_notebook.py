@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from functools import cache
 
 import nbformat
 import pytest
@@ -27,11 +28,15 @@ each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.slug)
 in_both = pytest.mark.parametrize("language", ["en", "zh"])
 
 
+@cache
+def write_text(slug, language, repository):
+    exercise = catalog.find_catalog_exercise(slug)
+    lesson = make_lesson(exercise, exercise.solution.read_text(encoding="utf-8"), language)
+    return write_learner_notebook(exercise, lesson, Words(language), repository)
+
+
 def write(exercise, language="en", repository=None):
-    source = exercise.solution.read_text(encoding="utf-8")
-    lesson = make_lesson(exercise, source, language)
-    written = write_learner_notebook(exercise, lesson, Words(language), repository)
-    return nbformat.reads(written, as_version=4)
+    return nbformat.reads(write_text(exercise.slug, language, repository), as_version=4)
 
 
 @each
