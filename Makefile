@@ -216,7 +216,7 @@ picture: $(CORE) ## draw docs/report.svg from a real run, and the pictures of th
 site: $(SITE) ## build the site of lessons and docs in out/site, and check its links (SITE_URL= where it will stand)
 	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(SITE_URL)) $(PY) -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
 	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(if $(SITE_URL),$(SITE_URL:%/=%)/zh/)) $(PY) -m mkdocs build --quiet --strict -f docs/site/zh.yml
-	@$(PY) -m docs.site.dead_links out/site
+	@$(PY) -m docs.site.dead_links out/site $(if $(SITE_URL),$(call quoted,$(SITE_URL)))
 	@echo 'The site is in out/site. To look at it: $(PY) -m http.server --directory out/site'
 
 print-install: # the command that installs, for those who want to see it

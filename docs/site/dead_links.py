@@ -1,6 +1,6 @@
 """Checks a built site: no link is dead, and no page loads anything from elsewhere.
 
-python -m docs.site.dead_links out/site
+python -m docs.site.dead_links out/site [https://where.it/stands/]
 """
 
 import re
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 _LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 _POINTING = {"canonical", "prev", "next", "alternate"}  # what <link> only names
 _STYLE_ADDRESS = re.compile(r"url\(\s*[\"']?([^\"')]+)|@import\s+[\"']([^\"']+)")
-_HERE = "http://site.invalid/"
+_ANYWHERE = "http://site.invalid/"  # for a site that does not know its address
 
 
 @dataclass(slots=True)
@@ -47,26 +47,45 @@ class LinkReader(HTMLParser):
             (self.found.links if pointing else self.found.loads).add(values[str(name)])
 
 
-def list_dead_links(site: Path) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class BuiltSite:
+    """A folder of pages, and the address at which it stands."""
+
+    folder: Path
+    address: str
+
+    def resolve(self, path: Path, link: str) -> tuple[Path | None, str]:
+        """Return the file that a link names, with the place in it; no file if it is elsewhere."""
+        page = self.address + path.relative_to(self.folder).as_posix()
+        whole, _, place = urljoin(page, link).partition("#")
+        if not whole.startswith(self.address):
+            return None, ""
+        target = self.folder / unquote(urlsplit(whole.removeprefix(self.address)).path)
+        ending = whole.endswith("/")
+        return target / "index.html" if ending else target, unquote(place)
+
+
+def list_dead_links(folder: Path, address: str = "") -> Iterator[str]:
     """Yield a sentence for each dead link of a site, and each address that it loads elsewhere."""
-    pages = {path: _read_page_links(path) for path in sorted(site.rglob("*.html"))}
+    site = BuiltSite(folder, f"{(address or _ANYWHERE).rstrip('/')}/")
+    pages = {path: _read_page_links(path) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
-        name = path.relative_to(site)
+        name = path.relative_to(folder)
         for address in sorted(page.loads):
             if problem := _find_load_problem(site, path, address):
                 yield f"{name} loads {address}, {problem}."
         for address in sorted(page.links):
-            target, anchor = _resolve_site_address(site, path, address)
+            target, anchor = site.resolve(path, address)
             if target is None:
                 continue
             if not target.is_file():
                 yield f"{name} links to {address}, which is not in the site."
             elif anchor and target in pages and anchor not in pages[target].anchors:
                 yield f"{name} links to {address}, but that page has no such place."
-    for path in sorted([*site.rglob("*.css"), *site.rglob("*.svg")]):
+    for path in sorted([*folder.rglob("*.css"), *folder.rglob("*.svg")]):
         for address in sorted(set(_list_style_addresses(path.read_text(encoding="utf-8")))):
             if problem := _find_load_problem(site, path, address):
-                yield f"{path.relative_to(site)} loads {address}, {problem}."
+                yield f"{path.relative_to(folder)} loads {address}, {problem}."
 
 
 def _read_page_links(path: Path) -> PageLinks:
@@ -80,25 +99,16 @@ def _list_style_addresses(style: str) -> Iterator[str]:
         yield found[1] or found[2]
 
 
-def _find_load_problem(site: Path, path: Path, address: str) -> str:
+def _find_load_problem(site: BuiltSite, path: Path, address: str) -> str:
     if address.startswith("data:"):
         return ""
-    target, _ = _resolve_site_address(site, path, address)
+    target, _ = site.resolve(path, address)
     if target is None:
         return "which is elsewhere"
     return "" if target.is_file() else "which is not in the site"
 
 
-def _resolve_site_address(site: Path, path: Path, address: str) -> tuple[Path | None, str]:
-    """Return the file that an address names, with the place in it; no file if it is elsewhere."""
-    whole = urlsplit(urljoin(_HERE + path.relative_to(site).as_posix(), address))
-    if f"{whole.scheme}://{whole.netloc}/" != _HERE:
-        return None, ""
-    target = site / unquote(whole.path).lstrip("/")
-    return target / "index.html" if whole.path.endswith("/") else target, unquote(whole.fragment)
-
-
 if __name__ == "__main__":
-    dead = list(list_dead_links(Path(sys.argv[1])))
+    dead = list(list_dead_links(Path(sys.argv[1]), *sys.argv[2:]))
     print(*dead, sep="\n", end="\n" * bool(dead))
     sys.exit(bool(dead))

@@ -8,12 +8,12 @@ from grader.core.catalog import ROOT
 PAGE = '<html><body><h1 id="top">A</h1>{}</body></html>'
 
 
-def check(folder, text: str, style: str = "") -> list[str]:
+def check(folder, text: str, style: str = "", address: str = "") -> list[str]:
     (folder / "b").mkdir()
     (folder / "index.html").write_text(PAGE.format(text))
     (folder / "b" / "index.html").write_text(PAGE.format(""))
     (folder / "site.css").write_text(style)
-    return list(list_dead_links(folder))
+    return list(list_dead_links(folder, address))
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,14 @@ def test_a_picture_loads_nothing_from_elsewhere(tmp_path):
     (tmp_path / "a.svg").write_text(font)
     assert check(tmp_path, '<img src="a.svg">') == [
         "a.svg loads https://example.org/a, which is elsewhere."
+    ]
+
+
+@pytest.mark.parametrize("address", ["https://example.org/a", "https://example.org/a/"])
+def test_a_site_that_knows_its_address_may_use_it(tmp_path, address):
+    links = ["/a/b/", "https://example.org/a/b/#top", "/a/", "/b/", "/a/c/", "/a/b/#bottom"]
+    found = check(tmp_path, " ".join(f'<a href="{link}">l</a>' for link in links), address=address)
+    assert found == [
+        "index.html links to /a/b/#bottom, but that page has no such place.",
+        "index.html links to /a/c/, which is not in the site.",
     ]
