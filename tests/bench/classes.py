@@ -1,9 +1,8 @@
 """What grading a class costs, how that grows, and what more processes bring.
 
-`make bench-class` prints all three tables; ARGS="throughput", "growth 10 100 1000" or "scaling" one
-of them, and ARGS="growth 5000 ex01_softmax" one for the exercises named. ARGS="growth 5000
-ex01_softmax --refused" hands in files that may not run, so that little but the parent's work
-remains. ARGS="scaling --check" fails if a second process brings much less than recorded. Every answer is a right one of the core
+`make bench-class` prints all tables; ARGS="throughput", "growth 10 100 1000", "parent 1000 5000" or
+"scaling" one of them, and ARGS="growth 5000 ex01_softmax" one for the exercises named.
+ARGS="scaling --check" fails if a second process brings much less than recorded. Every answer is a right one of the core
 track, graded without speed, and no two files are alike. Seconds are of a whole `grader class`, its
 start and its pages among them. Answers a minute of the processor are those that a core of its own
 grades in a minute: other programs on the machine change them little.
@@ -47,7 +46,7 @@ class Cost(NamedTuple):
 
 def main(arguments: list[str]) -> None:
     parts = {
-        "throughput": throughput, "growth": partial(growth, refused="--refused" in arguments),
+        "throughput": throughput, "growth": growth, "parent": parent,
         "scaling": partial(scaling, check="--check" in arguments),
     }  # fmt: skip
     SLUGS[:] = [slug for slug in SLUGS if slug in arguments] or SLUGS
@@ -86,16 +85,38 @@ def throughput(folder: Path, _: list[int]) -> None:
     Console().print(table)
 
 
-def growth(folder: Path, sizes: list[int], *, refused: bool) -> None:
+def growth(folder: Path, sizes: list[int]) -> None:
     """More and more answers: the time, and the most memory that the parent ever had."""
     columns = "seconds", "answers a minute of the processor", "MiB of the parent", "again, seconds"
     table = Table("answers", *columns)
     for size in sizes or [10, 100, 1000]:
-        submissions = filled(folder / f"{size}", size, "import os" if refused else "")
-        cost = graded(submissions, folder / f"results{size}", right=not refused)
-        again = graded(submissions, folder / f"results{size}", right=not refused).seconds
+        submissions = filled(folder / f"{size}", size)
+        cost = graded(submissions, folder / f"results{size}")
+        again = graded(submissions, folder / f"results{size}").seconds
         table.add_row(f"{size}", f"{cost.seconds:.1f}", f"{60 * size / cost.processor:.1f}",
                       f"{cost.memory:.0f}", f"{again:.1f}")  # fmt: skip
+    Console().print(table)
+
+
+_PARENT = """
+from pathlib import Path
+from tests.classes.test_run import run
+made = run(Path({folder!r}), speed=False)
+assert made.graded == {size}
+"""
+
+
+def parent(folder: Path, sizes: list[int]) -> None:
+    """The memory of a run itself, where the answers of many students are judged by nobody."""
+    table = Table("answers", "seconds", "MiB of the parent")
+    for size in sizes or [1000, 5000]:
+        for number in range(size):
+            place = folder / f"{size}/submissions/student{number:05}"
+            place.mkdir(parents=True)
+            (place / "ex01_softmax.py").write_text(f"right {number}", encoding="utf-8")
+        code = _PARENT.format(folder=str(folder / f"{size}"), size=size)
+        cost = _measure([sys.executable, "-c", code])
+        table.add_row(f"{size}", f"{cost.seconds:.1f}", f"{cost.memory:.0f}")
     Console().print(table)
 
 
@@ -128,39 +149,41 @@ def scheduler(folder: Path, workers: int):
         made.close()
 
 
-def filled(submissions: Path, answers: int, more: str = "") -> Path:
-    """A class that hands in so many answers with a line more, each student the whole track."""
+def filled(submissions: Path, answers: int) -> Path:
+    """A class that hands in so many answers, each student the whole track."""
     for number in range(answers):
         student, slug = divmod(number, len(SLUGS))
         file = submissions / f"student{student:04}" / f"{SLUGS[slug]}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / "solutions" / file.name).read_text(encoding="utf-8")
-        file.write_text(f"{text}\n{more}  # by student {student}\n", encoding="utf-8")
+        file.write_text(f"{text}\n# by student {student}\n", encoding="utf-8")
     return submissions
 
 
-def graded(submissions: Path, results: Path, *more: str, right: bool = True) -> Cost:
-    """Grade a class of right answers, or of others, and return what it took."""
-    started = time.monotonic()
+def graded(submissions: Path, results: Path, *more: str) -> Cost:
+    """Grade a class, and return what it took."""
+    command = [sys.executable, "-m", "grader", "class", submissions, *SLUGS, "-o", results]
+    cost = _measure([*command, "--no-speed", *more])
+    if wrong := [e for e in _graded(results) if e["score"]["earned"] < e["score"]["possible"]]:
+        sys.exit(f"A right answer to {wrong[0]['slug']} did not earn all its points.")
+    return cost
+
+
+def _measure(command: list[str | Path]) -> Cost:
+    """Run a command to its end, and return what it took."""
+    started, most = time.monotonic(), 0.0
     run = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "grader", "class", submissions, *SLUGS),
-            *("-o", results, "--no-speed", *more),
-        ],
-        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    most, ended = 0.0, (0, 0, None)
+        command, env=environment(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    ended = os.wait4(run.pid, os.WNOHANG)
     while not ended[0]:
         most = max(most, _peak(run.pid))
         time.sleep(0.05)
         ended = os.wait4(run.pid, os.WNOHANG)
-    run.returncode, spent = os.waitstatus_to_exitcode(ended[1]), ended[2]
-    seconds = time.monotonic() - started
+    seconds, (_, status, spent) = time.monotonic() - started, ended
+    run.returncode = os.waitstatus_to_exitcode(status)
     if run.returncode:
-        sys.exit(f"`grader class {submissions}` ended with {run.returncode}.")
-    wrong = [e for e in _graded(results) if e["score"]["earned"] < e["score"]["possible"]]
-    if right and wrong:
-        sys.exit(f"A right answer to {wrong[0]['slug']} did not earn all its points.")
+        sys.exit(f"`{' '.join(map(str, command))}` ended with {run.returncode}.")
     return Cost(seconds, spent.ru_utime + spent.ru_stime, most)
 
 
