@@ -225,13 +225,11 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
             tape = recorded_cases.load_judging_tape(exercise.slug)
             judge = Judge(student, run.draw_seed(answer), run.device, tape)
             verdicts = suite_runner.run_suite_checks(exercise, judge, decided=run.verdicts)
-            checks = verdicts
-            if run.explain:
-                checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)
-            found = tuple(
-                replace(c, line=_find_graded_failure_line(c, answer, admitted.given))
-                for c in checks
-            )
+            if not run.explain:
+                return JudgedAnswer(checks=verdicts)
+            checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)
+            line_of = partial(_find_graded_failure_line, answer=answer, admitted=admitted.given)
+            found = tuple(replace(c, line=line_of(c)) for c in checks)
             return JudgedAnswer(checks=found, printed=worker.output())
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
