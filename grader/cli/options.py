@@ -14,7 +14,7 @@ from grader.core.advice import fit_quoted_advice
 from grader.core.errors import UserError
 from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
-from grader.core.this_python import find_own_command
+from grader.core.this_python import SCRIPT, find_own_command
 from grader.core.translation import LANGUAGES, Words, choose_translation_language
 from grader.worker import walls
 from grader.worker.walls import Wall
@@ -43,7 +43,7 @@ def find_course_option() -> CourseSettings:
 def parse_exercises_option(names: list[str], place: Path) -> list[Exercise]:
     """Resolve names; without any, take the exercise of the file, or those of the course."""
     if not _check_path_option(place):
-        begin = f" `{find_own_command()} init` writes one." if place == ANSWERS_FOLDER else ""
+        begin = _name_learner_folder() if place == ANSWERS_FOLDER else ""
         stop_command(f"{place} is not there. Name a folder of answers, or one file.{begin}")
     if len(set(names)) > 1 and place.is_file():
         stop_command(f"{place} is one file, so it answers one exercise: name that one.")
@@ -58,6 +58,13 @@ def parse_exercises_option(names: list[str], place: Path) -> list[Exercise]:
     except catalog.UnknownExercise as error:
         hint = "" if names else " Name the exercise as well: `grade EX --submission FILE`."
         stop_command(f"{error}{hint}")
+
+
+def _name_learner_folder() -> str:
+    """Say where answers are, or what writes a folder for them."""
+    if (Path(SCRIPT) / ANSWERS_FOLDER).is_dir():
+        return f" Yours are in the folder {SCRIPT}: `cd {SCRIPT}` goes there."
+    return f" `{find_own_command()} init` writes one."
 
 
 def parse_exercises_sans_drafts(names: list[str], place: Path, words: Words) -> list[Exercise]:

@@ -104,6 +104,13 @@ def test_init_where_nothing_can_be_written_is_a_sentence(tmp_path):
     assert "cannot be written" in said
 
 
+def test_where_there_are_no_answers_the_cure_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "init` writes one." in run("grade", "ex01")[1]
+    run("init")
+    assert "`cd attention-by-hand` goes there." in run("grade", "ex01")[1]
+
+
 def test_an_update_without_news_changes_nothing(folder):
     before = contents(folder)
     assert run("update") == (0, "Nothing is new here.\n")
