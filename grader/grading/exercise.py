@@ -47,6 +47,8 @@ class Run:
     explain: bool = True  # name mistakes, stages and lines of what failed
     progress: Callable[[str, float], None] = lambda doing, share: None
     verdicts: Callable[[Sequence[CheckResult]], None] = lambda checks: None  # known so far
+    first: frozenset[str] = frozenset()  # checks that run before all others
+    before_case: Callable[[], None] = lambda: None  # may raise to end the run between two cases
 
     @property
     def on_cuda(self) -> bool:
@@ -78,19 +80,14 @@ def grade_answer(
     judged = JudgedAnswer()
     speed: Speed | None = None
     try:
-        recorded_cases.load_judging_tape(
-            exercise.slug
-        )  # where a sealed bundle is damaged, that comes first
+        recorded_cases.load_judging_tape(exercise.slug)  # a damaged sealed bundle comes first
         answer = _read_graded_answer(exercise, path, run, problem)
         admitted = _admit_graded_answer(exercise, answer, run)
         judged = _judge_graded_answer(admitted, run)
         speed = _time_graded_answer(exercise, answer, judged.checks, run)
     except NotGraded as why:
-        judged = JudgedAnswer(
-            why.state,
-            str(why),
-            ungraded.list_ungraded_checks(exercise, str(why), on_cuda=run.on_cuda),
-        )
+        checks = ungraded.list_ungraded_checks(exercise, str(why), on_cuda=run.on_cuda)
+        judged = JudgedAnswer(why.state, str(why), checks)
         speed = _grade_untimed_answer(exercise, str(why), run)
     except UnmetRequirement as needs:
         judged = JudgedAnswer(checks=ungraded.list_ungradable_checks(exercise, str(needs)))
@@ -224,7 +221,10 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
             student = Student(exercise, worker.client(), problems, answer)
             tape = recorded_cases.load_judging_tape(exercise.slug)
             judge = Judge(student, run.draw_seed(answer), run.device, tape)
-            verdicts = suite_runner.run_suite_checks(exercise, judge, decided=run.verdicts)
+            judge.before_case = run.before_case
+            verdicts = suite_runner.run_suite_checks(
+                exercise, judge, decided=run.verdicts, first=run.first
+            )
             if not run.explain:
                 return JudgedAnswer(checks=verdicts)
             checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)

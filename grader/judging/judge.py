@@ -81,6 +81,10 @@ class Judge:
         self._tape = tape
         self._seed = seed
         self._tallies: dict[str, _Tally] = {}
+        self._decided: set[str] = set()  # checks that failed or had their last case
+        self.before_case: Callable[[], None] = lambda: (
+            None
+        )  # may raise to end the run between cases
         self.errors: list[str] = []  # faults of the suite itself
         self.hard: set[tuple[str, str, str]] = set()  # (name of the student's, kind, check) run
 
@@ -122,12 +126,15 @@ class Judge:
     def run(
         self, cases: Sequence[CheckCase],
         decided: Callable[[Sequence[CheckResult]], None] = lambda results: None,
+        first: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         """Run cases in their order; raise nothing, whatever an answer or a suite does.
 
         decided  is called with the results so far when a check failed or had its last case
+        first    checks that run before all others; results keep the order of the suite
         """
         self._register_cases(cases)
+        cases = sorted(cases, key=lambda case: case.check.id not in first)
         for case, following in zip(cases, [*cases[1:], None], strict=True):
             if self._reason_to_skip(case):
                 continue
@@ -140,7 +147,8 @@ class Judge:
             tally.seconds += time.perf_counter() - started
             self._record_outcome(tally, case, error)
             if error is not None or following is None or following.check is not case.check:
-                decided(self._results_until(case.check))
+                self._decided.add(case.check.id)
+                decided(self._list_decided_results())
 
     def ask(self, student: Student, case: CheckCase, *again: str) -> StudentFault | None:
         """Run a case on any student and record nothing; return the fault, or None."""
@@ -160,6 +168,7 @@ class Judge:
             **case.params,
         }
         names = inspect.signature(case.function).parameters
+        self.before_case()
         CURRENT_CASE.set(Case())
         student.begin_case()
         with warnings.catch_warnings():
@@ -173,13 +182,10 @@ class Judge:
             verdicts[tally.check.id] = self._check_result(tally, verdicts)
         return tuple(verdicts.values())
 
-    def _results_until(self, check: Check) -> tuple[CheckResult, ...]:
-        """Return the results of the checks up to this one, and of those that are blocked."""
-        until = list(self._tallies).index(check.id) + 1
-        return tuple(
-            result for number, result in enumerate(self.results())
-            if number < until or result.verdict is Verdict.BLOCKED
-        )  # fmt: skip
+    def _list_decided_results(self) -> tuple[CheckResult, ...]:
+        """Return the results of the checks that are decided, and of those that are blocked."""
+        known = self._decided
+        return tuple(r for r in self.results() if r.id in known or r.verdict is Verdict.BLOCKED)
 
     def _register_cases(self, cases: Sequence[CheckCase]) -> None:
         for case in cases:

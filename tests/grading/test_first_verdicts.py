@@ -4,7 +4,10 @@ import pytest
 
 from grader.core import catalog
 from grader.core.records import Verdict
+from grader.core.translation import Words
 from grader.grading.exercise import Run, grade_answer
+from grader.practice.watch.watch_session import WatchSession
+from grader.worker.walls import PROCESS
 from tests.conftest import solution
 
 SLUG = "ex01_softmax"
@@ -15,11 +18,18 @@ BAD_LAST = "\n\ndef softmax(x, dim=-1):\n    return x\n"
 def told(nursery, tmp_path):
     """Grade a text; return what was told on the way, and the verdicts in the end."""
 
-    def grade(source: str) -> tuple[list, tuple]:
+    def grade(source: str, **more) -> tuple[list, tuple]:
         seen: list = []
         path = tmp_path / f"{SLUG}.py"
         path.write_text(source)
-        run = Run(nursery=nursery, student="test", secret="test", speed=False, verdicts=seen.append)
+        run = Run(
+            nursery=nursery,
+            student="test",
+            secret="test",
+            speed=False,
+            verdicts=seen.append,
+            **more,
+        )
         return seen, grade_answer(catalog.find_catalog_exercise(SLUG), path, run).checks
 
     return grade
@@ -46,3 +56,51 @@ def test_the_first_failure_is_told_before_the_last_check_is_run(told):
     )
     assert seen[0][0].verdict is Verdict.FAILED and seen[0][0].why
     assert len(seen[0]) < len(checks)
+
+
+def test_checks_that_failed_before_run_first_and_change_no_verdict(told):
+    source = solution(SLUG) + BAD_LAST
+    _, checks = told(source)
+    failed = next(c.id for c in reversed(checks) if c.verdict is Verdict.FAILED)
+    seen, again = told(source, first=frozenset({failed, "test_of_another_suite"}))
+    assert failed in {c.id for c in seen[0]}
+    assert [(c.id, c.verdict, c.why) for c in again] == [(c.id, c.verdict, c.why) for c in checks]
+
+
+def test_a_run_that_ends_between_two_cases_leaves_the_nursery_as_it_was(told):
+    calls = []
+
+    def stop() -> None:
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        told(solution(SLUG), before_case=stop)
+    _, checks = told(solution(SLUG))
+    assert {c.verdict for c in checks} <= {Verdict.PASSED, Verdict.NOT_RUN}
+
+
+class _SavesAnotherAnswer:
+    """A screen whose person saves a right answer as soon as the first failure is shown."""
+
+    def __init__(self, path) -> None:
+        self._path, self.failed = path, 0
+
+    def show(self, view) -> None:
+        checks = [c for report in view.reports.values() for c in report.checks]
+        if view.grading and any(c.verdict is Verdict.FAILED for c in checks) and not self.failed:
+            self.failed += 1
+            self._path.write_text(solution(SLUG))
+
+
+def test_a_save_ends_the_search_for_the_mistake_and_keeps_the_nursery(nursery, tmp_path):
+    path, exercise = tmp_path / f"{SLUG}.py", catalog.find_catalog_exercise(SLUG)
+    path.write_text(solution(SLUG) + BAD_LAST)
+    screen = _SavesAnotherAnswer(path)
+    session = WatchSession([exercise], tmp_path, Words("en"), screen, PROCESS)
+    session._nursery = nursery
+    session._grade_exercise(SLUG)
+    assert screen.failed == 1
+    assert session.farewell().startswith("1 of 1")
+    assert session._nursery is nursery

@@ -62,7 +62,7 @@ def test_without_token_or_cookie_nothing_is_shown(stranger):
 
 
 def test_a_cookie_of_another_run_is_refused(stranger):
-    stranger.cookies.set(COOKIE, "of another run")
+    stranger.cookies.set(COOKIE, "of-another-run")
     assert stranger.get("/").status_code == 403
 
 

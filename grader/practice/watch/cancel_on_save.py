@@ -11,6 +11,7 @@ CHECK_INTERVAL_SECONDS = 0.2
 class Overtaken:
     """A context that raises a KeyboardInterrupt in the main thread once `changed()` is true.
 
+    A grading that calls `stop_between_cases` ends sooner, and with nothing cut off.
     `happened` tells such an interrupt from Ctrl-C. Without the context, an answer that never
     returns would delay the next grading until its own time limit.
     """
@@ -19,6 +20,7 @@ class Overtaken:
         self._changed = changed
         self._armed = False
         self.happened = False
+        self.cuts_off = False  # whether it came in the middle of something
 
     def __enter__(self) -> "Overtaken":
         self._armed = True
@@ -36,7 +38,14 @@ class Overtaken:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._before)
 
+    def stop_between_cases(self) -> None:
+        """Raise a KeyboardInterrupt at once if `changed()` is true; nothing is cut off here."""
+        if self._armed and self._changed():
+            self._armed = False
+            self.happened = True
+            raise KeyboardInterrupt
+
     def _interrupt_if_changed(self, number: int, frame: FrameType | None) -> None:
         if self._armed and self._changed():
-            self.happened = True
+            self.happened = self.cuts_off = True
             raise KeyboardInterrupt

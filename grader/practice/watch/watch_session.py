@@ -175,11 +175,12 @@ class WatchSession:
         from grader.grading.exercise import Run, grade_answer
 
         self._files.take(slug)
+        overtaken = Overtaken(lambda: self._files.changed(slug))
         run = Run(
             nursery=self._nursery, student="me", secret=self._secret, speed=False,
             verdicts=lambda checks: self._show_first_verdicts(slug, checks),
+            first=self._failed_before(slug), before_case=overtaken.stop_between_cases,
         )  # fmt: skip
-        overtaken = Overtaken(lambda: self._files.changed(slug))
         try:
             with overtaken:
                 report = grade_answer(self._exercises[slug], self._files.paths[slug], run)
@@ -187,8 +188,15 @@ class WatchSession:
         except KeyboardInterrupt:
             if not overtaken.happened:
                 raise
-        self._renew_nursery()  # the interrupt may have cut off a message to the old one
+        if overtaken.cuts_off:
+            self._renew_nursery()  # perhaps a message to the old one
         return None
+
+    def _failed_before(self, slug: str) -> frozenset[str]:
+        """Return the checks that failed last: whoever mends one waits for its verdict."""
+        report = self._view.reports.get(slug)
+        failed = [] if report is None else report.checks
+        return frozenset(c.id for c in failed if c.verdict is Verdict.FAILED)
 
     def _show_first_verdicts(self, slug: str, checks: Sequence[CheckResult]) -> None:
         """Show the verdicts known so far: checks still run, or mistakes are still looked for."""
