@@ -85,10 +85,10 @@ def _combine_functions(one: FunctionType, other: FunctionType, base: str) -> Fun
     def changed_too(*args: Any, **kwargs: Any) -> Any:
         given = takes.bind(*args, **kwargs).arguments
         rest = {name: value for name, value in given.items() if name not in wanted}
-        inner = _bind_global(other, base, _pass_on(right, rest)) if rest else other
+        inner = _bind_in_place_of(right, other, _pass_on(right, rest)) if rest else other
         return inner(**{name: value for name, value in given.items() if name in wanted})
 
-    return _bind_global(one, base, changed_too)
+    return _bind_in_place_of(right, one, changed_too)
 
 
 def _pass_on(right: FunctionType, rest: dict[str, Any]) -> Callable[..., Any]:
@@ -117,11 +117,15 @@ def _join_parts(one: Any, other: Any) -> type:
     return both
 
 
-def _bind_global(function: FunctionType, name: str, value: Any) -> FunctionType:
-    """Return a copy of a function in which a global name stands for something else."""
+def _bind_in_place_of(right: FunctionType, function: FunctionType, value: Any) -> FunctionType:
+    """Return a copy of a function in which each global name of `right` stands for something else.
+
+    The same right function may have one name in a mistake and another in a copy of a mistake.
+    """
+    names = {name for name, known in function.__globals__.items() if known is right}
     made = FunctionType(
-        function.__code__, {**function.__globals__, name: value}, function.__name__,
-        function.__defaults__, function.__closure__,
+        function.__code__, {**function.__globals__, **dict.fromkeys(names, value)},
+        function.__name__, function.__defaults__, function.__closure__,
     )  # fmt: skip
     made.__kwdefaults__ = function.__kwdefaults__
     return made

@@ -79,8 +79,8 @@ def _share_pair(
     Where half precision or float64 fails, a pair that was found in float32 may not fit.
     """
     mine = tuple(m for m in pair if m.of in failure.calls)
-    alone = list(mine)
-    for like in LikeCases(failure, judge, known):
+    alone = naming.keep_same_fault(_first_case(failure), list(mine), judge, known)
+    for like in LikeCases(failure, judge, known) if alone else ():
         alone = naming.keep_same_fault(like, alone, judge, known)
     if len(alone) == 1:
         return Named(tuple(alone))

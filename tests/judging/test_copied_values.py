@@ -8,6 +8,7 @@ import torch
 from torch import float16, float32, float64, tensor
 
 from grader.authoring.recorder import count_recorded_elements
+from grader.judging.coarse_values import compare_numbers_coarsely
 from grader.judging.copied_values import compare_mutant_values, copy_mutant_value
 from grader.judging.trials import Summed
 
@@ -101,3 +102,13 @@ def test_the_numbers_in_the_arguments_are_counted():
 
 def test_float32_is_named_as_torch_names_it():
     assert str(copy_mutant_value(torch.ones(2, dtype=float32))) == "Tensor float32 (2,)"
+
+
+def test_a_row_that_is_nan_in_both_is_not_compared_coarsely():
+    one = copy_mutant_value(tensor([[math.nan, 0.0], [1.0, 2.0]]))
+    spread = copy_mutant_value(tensor([[math.nan, math.nan], [1.0, 2.0]]))
+    clean = copy_mutant_value(tensor([[0.0, 0.0], [1.0, 2.0]]))
+    other = copy_mutant_value(tensor([[math.nan, 0.0], [1.0, 3.0]]))
+    assert compare_numbers_coarsely(one, spread) == ""
+    assert compare_numbers_coarsely(one, clean) != ""
+    assert compare_numbers_coarsely(one, other) != ""

@@ -162,6 +162,17 @@ def test_mistakes_of_one_part_or_of_two_kinds_are_not_combined():
         both(q, q, q)
 
 
+def test_a_mistake_of_both_libraries_combines_with_one_of_a_single_library():
+    by_name = {m.id: m for m in CATALOGUES["ex03_sdpa"].mistakes}
+    scale, epsilon = by_name["scale_missing_numpy"], by_name["epsilon_in_the_denominator_numpy"]
+    q = np.array([[1.0, 2.0, 3.0], [4.0, 0.0, 1.0]])
+    right = by_name["scale_ignored_numpy"].answer(q, q, q)[1]
+    for one, other in (scale, epsilon), (epsilon, scale):
+        weights = combine_mistakes(one, other)(q, q, q)[1]
+        assert (weights.sum(-1) < 1 - 1e-9).all()
+        assert not np.allclose(weights, right, atol=1e-3)
+
+
 def test_what_a_pair_changes_is_right_again_for_the_next_pair():
     known = MistakeCatalogue(catalog.find_catalog_exercise("ex03_sdpa"))
     by_name = {m.id: m for m in known.mistakes}

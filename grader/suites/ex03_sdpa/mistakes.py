@@ -1,13 +1,17 @@
-"""What goes wrong in scaled dot-product attention, by name."""
+"""What goes wrong in scaled dot-product attention, by name.
+
+A mistake is a right function with one step changed: `check`, `widen`, `score`, `hide`, `shift`,
+`total`, `clear`, `mix`, `narrow`. What is written with `xp` can be a mistake in NumPy as well.
+"""
 
 import math
+from types import FunctionType
 
 import numpy as np
 import torch
 
 from grader.judging import mistake
 from grader.judging.one_place import written_over
-from reference.ex02_masking import exact_masked_softmax, plain_masked_softmax
 
 from .test_sdpa import (
     test_dtype,
@@ -26,6 +30,12 @@ from .test_sdpa import (
 )
 
 HALVES = (torch.float16, torch.bfloat16)
+xp = torch
+
+
+def unchanged(numbers, *_):
+    """In the place of a step that is left out."""
+    return numbers
 
 
 def fit(q, k, v):
@@ -35,25 +45,39 @@ def fit(q, k, v):
         raise ValueError(f"lengths {k.shape[-2]} and {v.shape[-2]}")
 
 
-def attention(q, k, v, keep, scale, soften=plain_masked_softmax):
-    """Right, but for what the mistake passes as scale or as softmax."""
-    fit(q, k, v)
-    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
-    if dtype in HALVES:
-        q, k, v = q.float(), k.float(), v.float()
-    weights = soften(q @ k.mT * scale, keep)
-    return (weights @ v).to(dtype), weights.to(dtype)
+def scored(q, k, scale):
+    return q @ k.mT * scale
 
 
-def attention_of_arrays(q, k, v, keep, scale, soften=exact_masked_softmax):
-    """Right, but for what the mistake passes as scale or as softmax."""
-    fit(q, k, v)
-    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
-    if dtype == np.float16:
-        q, k, v = (x.astype(np.float32) for x in (q, k, v))
-    with np.errstate(all="ignore"):
-        weights = soften(q @ np.swapaxes(k, -1, -2) * scale, keep)
-        return (weights @ v).astype(dtype), weights.astype(dtype)
+def mixed(weights, v):
+    return weights @ v
+
+
+def chosen(q, scale):
+    return q.shape[-1] ** -0.5 if scale is None else scale
+
+
+# The steps in PyTorch.
+
+
+def raised(x):
+    return x.float() if x.dtype in HALVES else x
+
+
+def hidden(scores, keep):
+    """Hidden scores -inf, but 0 in empty rows, whose softmax would be NaN."""
+    if keep is None:
+        return scores
+    empty = ~keep.any(-1, keepdim=True)
+    return torch.where(keep, scores, -torch.inf).masked_fill(empty, 0.0)
+
+
+def shifted(shown, dim=-1):
+    return shown - shown.detach().amax(dim, keepdim=True) if shown.numel() else shown
+
+
+def summed(powers, dim=-1):
+    return powers.sum(dim, keepdim=True)
 
 
 def without_nan(weights, keep):
@@ -61,9 +85,104 @@ def without_nan(weights, keep):
     return weights if keep is None else weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
 
 
+def hidden_in_empty_rows_too(scores, keep):
+    return scores if keep is None else torch.where(keep, scores, -torch.inf)
+
+
+def converted_back(x, dtype):
+    return x.to(dtype)
+
+
+def attention(
+    q, k, v, keep, scale, check=fit, widen=raised, score=scored, hide=hidden, shift=shifted,
+    total=summed, clear=without_nan, mix=mixed, narrow=converted_back,
+):  # fmt: skip
+    """Right, but for what a mistake passes."""
+    check(q, k, v)
+    dtype, scale = q.dtype, chosen(q, scale)
+    q, k, v = widen(q), widen(k), widen(v)
+    powers = torch.exp(shift(hide(score(q, k, scale), keep)))
+    weights = clear(powers / total(powers), keep)
+    return narrow(mix(weights, v), dtype), narrow(weights, dtype)
+
+
+# The steps in NumPy.
+
+
+def raised_array(x):
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def hidden_in_array(scores, keep):
+    return scores if keep is None else np.where(keep, scores, -np.inf)
+
+
+def shifted_array(shown, axis=-1):
+    return shown - shown.max(axis, keepdims=True, initial=np.finfo(shown.dtype).min)
+
+
+def summed_array(powers, axis=-1):
+    """The sum of each row; 1 for empty rows."""
+    total = powers.sum(axis, keepdims=True)
+    return np.where(total == 0, 1, total)
+
+
+def shifted_by_the_bare_maximum(shown):
+    return shown - shown.max(-1, keepdims=True)
+
+
+def summed_bare(powers):
+    return powers.sum(-1, keepdims=True)
+
+
+def without_nan_in_array(weights, keep):
+    return weights if keep is None else np.where(keep.any(-1, keepdims=True), weights, 0.0)
+
+
+def converted_array_back(x, dtype):
+    return x.astype(dtype)
+
+
+def attention_of_arrays(
+    q, k, v, keep, scale, check=fit, widen=raised_array, score=scored, hide=hidden_in_array,
+    shift=shifted_array, total=summed_array, clear=unchanged, mix=mixed,
+    narrow=converted_array_back,
+):  # fmt: skip
+    """Right, but for what a mistake passes."""
+    check(q, k, v)
+    dtype, scale = q.dtype, chosen(q, scale)
+    q, k, v = widen(q), widen(k), widen(v)
+    with np.errstate(all="ignore"):
+        powers = np.exp(shift(hide(score(q, k, scale), keep)))
+        weights = clear(powers / total(powers), keep)
+        return narrow(mix(weights, v), dtype), narrow(weights, dtype)
+
+
+IN_NUMPY = {
+    "xp": np, "attention": attention_of_arrays, "raised": raised_array, "hidden": hidden_in_array,
+    "shifted": shifted_array, "summed": summed_array, "without_nan": without_nan_in_array,
+    "converted_back": converted_array_back,
+}  # fmt: skip
+
+
+def also_of_arrays(*, caught_by):
+    """Let a mistake be one of `attention_numpy` as well, with the steps in NumPy."""
+
+    def mark(function):
+        names = {**globals(), **IN_NUMPY}
+        made = FunctionType(function.__code__, names, argdefs=function.__defaults__)
+        made.__name__ = f"{function.__name__}_numpy"
+        made.__doc__ = function.__doc__.replace("torch.", "np.").replace("dim=", "axis=")
+        globals()[made.__name__] = mistake(of="attention_numpy", caught_by=caught_by)(made)
+        return function
+
+    return mark
+
+
 # The scale.
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def scale_missing(q, k, v, keep=None, scale=None):
     """The scores are not divided by sqrt(D).
@@ -73,15 +192,7 @@ def scale_missing(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, 1.0 if scale is None else scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_values)
-def scale_missing_numpy(q, k, v, keep=None, scale=None):
-    """The scores are not divided by sqrt(D).
-
-    Multiply q, or the scores, by 1 / sqrt(D), where D is the width of q.
-    """
-    return attention_of_arrays(q, k, v, keep, 1.0 if scale is None else scale)
-
-
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def divided_by_d(q, k, v, keep=None, scale=None):
     """The scores are divided by D instead of sqrt(D).
@@ -89,15 +200,6 @@ def divided_by_d(q, k, v, keep=None, scale=None):
     The standard deviation of a score grows with the square root of D: take 1 / sqrt(D).
     """
     return attention(q, k, v, keep, 1 / q.shape[-1] if scale is None else scale)
-
-
-@mistake(of="attention_numpy", caught_by=test_numpy_values)
-def divided_by_d_numpy(q, k, v, keep=None, scale=None):
-    """The scores are divided by D instead of sqrt(D).
-
-    The standard deviation of a score grows with the square root of D: take 1 / sqrt(D).
-    """
-    return attention_of_arrays(q, k, v, keep, 1 / q.shape[-1] if scale is None else scale)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
@@ -110,6 +212,7 @@ def divided_by_the_model_width(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, width**-0.5 if scale is None else scale)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def divided_by_the_value_width(q, k, v, keep=None, scale=None):
     """The scale is taken from the width of the values instead of the queries.
@@ -119,6 +222,7 @@ def divided_by_the_value_width(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, v.shape[-1] ** -0.5 if scale is None else scale)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def divided_by_the_length(q, k, v, keep=None, scale=None):
     """The scale is taken from the number of keys instead of their width.
@@ -128,6 +232,7 @@ def divided_by_the_length(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, k.shape[-2] ** -0.5 if scale is None else scale)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def scale_inverted(q, k, v, keep=None, scale=None):
     """The scores are multiplied by sqrt(D) instead of divided.
@@ -137,15 +242,7 @@ def scale_inverted(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, math.sqrt(q.shape[-1]) if scale is None else scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_values)
-def scale_inverted_numpy(q, k, v, keep=None, scale=None):
-    """The scores are multiplied by sqrt(D) instead of divided.
-
-    The scale makes the scores smaller: multiply by 1 / sqrt(D).
-    """
-    return attention_of_arrays(q, k, v, keep, q.shape[-1] ** 0.5 if scale is None else scale)
-
-
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def scale_1_percent_off(q, k, v, keep=None, scale=None):
     """The scale is about 1 % too small.
@@ -155,16 +252,20 @@ def scale_1_percent_off(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, 0.99 * q.shape[-1] ** -0.5 if scale is None else scale)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def scale_after_the_softmax(q, k, v, keep=None, scale=None):
     """The weights are scaled, after the softmax, instead of the scores before it.
 
     Scale first: the softmax has the last word, and its weights sum to one.
     """
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
-    return attention(q, k, v, keep, 1.0, lambda s, keep: plain_masked_softmax(s, keep) * factor)
+    factor = chosen(q, scale)
+    return attention(
+        q, k, v, keep, 1.0, clear=lambda weights, keep: without_nan(weights, keep) * factor
+    )
 
 
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def scale_ignored(q, k, v, keep=None, scale=None):
     """`scale` is ignored: the scores are divided by sqrt(D) whatever was asked for.
@@ -174,15 +275,7 @@ def scale_ignored(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, None)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_scale)
-def scale_ignored_numpy(q, k, v, keep=None, scale=None):
-    """`scale` is ignored: the scores are divided by sqrt(D) whatever was asked for.
-
-    Use 1 / sqrt(D) only where `scale is None`.
-    """
-    return attention_of_arrays(q, k, v, keep, None)
-
-
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def scale_of_zero_ignored(q, k, v, keep=None, scale=None):
     """A scale of 0 counts as none given: `scale or ...` takes the other side.
@@ -192,6 +285,7 @@ def scale_of_zero_ignored(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale or q.shape[-1] ** -0.5)
 
 
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def scale_on_top_of_the_default(q, k, v, keep=None, scale=None):
     """A given scale is applied on top of 1 / sqrt(D) instead of in its place.
@@ -201,6 +295,7 @@ def scale_on_top_of_the_default(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, q.shape[-1] ** -0.5 * (1.0 if scale is None else scale))
 
 
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def divided_by_the_given_scale(q, k, v, keep=None, scale=None):
     """The scores are divided by a given scale instead of multiplied.
@@ -213,6 +308,7 @@ def divided_by_the_given_scale(q, k, v, keep=None, scale=None):
 # The product and the softmax.
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def keys_reshaped(q, k, v, keep=None, scale=None):
     """The keys are reshaped to (..., D, Lk) instead of transposed, which mixes up their numbers.
@@ -234,6 +330,7 @@ def all_axes_turned_numpy(q, k, v, keep=None, scale=None):
     return attention_of_arrays(q, np.swapaxes(k.T, -1, -2), v, keep, scale)
 
 
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def softmax_over_the_queries(q, k, v, keep=None, scale=None):
     """The softmax runs over the queries, so that columns sum to one instead of rows.
@@ -241,42 +338,74 @@ def softmax_over_the_queries(q, k, v, keep=None, scale=None):
     The scores are (..., Lq, Lk), and the weights of one query sum to one: dim=-1.
     """
     return attention(
-        q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -2).nan_to_num()
-    )
+        q, k, v, keep, scale, shift=lambda x: shifted(x, -2), total=lambda x: summed(x, -2),
+        clear=lambda weights, keep: without_nan(xp.nan_to_num(weights), keep),
+    )  # fmt: skip
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_values)
-def softmax_over_the_queries_numpy(q, k, v, keep=None, scale=None):
-    """The softmax runs over the queries, so that columns sum to one instead of rows.
-
-    The scores are (..., Lq, Lk), and the weights of one query sum to one: axis=-1.
-    """
-
-    def soften(scores, keep):
-        turned = None if keep is None else np.broadcast_to(keep, scores.shape).swapaxes(-1, -2)
-        return exact_masked_softmax(scores.swapaxes(-1, -2), turned).swapaxes(-1, -2)
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
-
-
-def _hide(scores, keep):
-    return scores if keep is None else torch.where(keep, scores, -torch.inf)
-
-
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def softmax_over_the_table(q, k, v, keep=None, scale=None):
     """The weights of the whole table sum to one, instead of those of each row.
 
     Take the softmax over the last dimension only.
     """
+    return attention(
+        q,
+        k,
+        v,
+        keep,
+        scale,
+        shift=lambda x: shifted(x, (-2, -1)),
+        total=lambda x: summed(x, (-2, -1)),
+    )
 
-    def soften(scores, keep):
-        table = _hide(scores, keep)
-        return torch.softmax(table.flatten(-2), -1).reshape(table.shape).nan_to_num()
 
-    return attention(q, k, v, keep, scale, soften)
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def summed_over_the_table(q, k, v, keep=None, scale=None):
+    """The sum runs over queries and keys together, so that the whole table sums to one.
+
+    Sum each row by itself: dim=-1, with keepdim=True.
+    """
+    return attention(q, k, v, keep, scale, total=lambda x: summed(x, (-2, -1)))
 
 
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def softmax_over_the_heads(q, k, v, keep=None, scale=None):
+    """The softmax runs over dimension -3, the heads, instead of the keys.
+
+    The weights of one query sum to one over its keys: dim=-1.
+    """
+
+    def along(x):
+        return -3 if x.ndim > 2 else -1
+
+    return attention(
+        q,
+        k,
+        v,
+        keep,
+        scale,
+        shift=lambda x: shifted(x, along(x)),
+        total=lambda x: summed(x, along(x)),
+    )
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def softmax_over_dimension_1(q, k, v, keep=None, scale=None):
+    """The softmax runs over dimension 1, which are the keys of a single table only.
+
+    Count from the end, whatever stands in front: dim=-1.
+    """
+    return attention(
+        q, k, v, keep, scale, shift=lambda x: shifted(x, 1), total=lambda x: summed(x, 1)
+    )
+
+
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def scores_returned(q, k, v, keep=None, scale=None):
     """The second result is the scores, from before the softmax.
@@ -284,9 +413,87 @@ def scores_returned(q, k, v, keep=None, scale=None):
     Return the weights: what comes out of the softmax and is multiplied with v.
     """
     output, _ = attention(q, k, v, keep, scale)
-    return output, q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    return output, scored(q, k, chosen(q, scale))
 
 
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def masked_scores_returned(q, k, v, keep=None, scale=None):
+    """The second result is the scores after the mask, from before the softmax.
+
+    Return the weights: what comes out of the softmax and is multiplied with v.
+    """
+    output, _ = attention(q, k, v, keep, scale)
+    return output, hidden(scored(q, k, chosen(q, scale)), keep)
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def results_exchanged(q, k, v, keep=None, scale=None):
+    """The weights come first and the output second.
+
+    Return (output, weights), in this order.
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    return weights, output
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def only_the_output(q, k, v, keep=None, scale=None):
+    """Only the output is returned, without the weights.
+
+    Return both, as a tuple: output, weights.
+    """
+    return attention(q, k, v, keep, scale)[0]
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def keys_mixed(q, k, v, keep=None, scale=None):
+    """The weights are multiplied with the keys instead of the values.
+
+    Mix the values: weights @ v.
+    """
+    return attention(q, k, v, keep, scale, mix=lambda weights, v: weights @ raised(k))
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def letters_for_one_batch(q, k, v, keep=None, scale=None):
+    """The letters of einsum ask for exactly one leading dimension: none, or two, is an error.
+
+    Write q @ k.mT, or "...qd,...kd->...qk": both carry any leading dimensions along.
+    """
+    return attention(
+        q, k, v, keep, scale,
+        score=lambda q, k, scale: xp.einsum("bqd,bkd->bqk", q, k) * scale,
+    )  # fmt: skip
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def letters_for_batch_and_heads(q, k, v, keep=None, scale=None):
+    """The letters of einsum ask for exactly two leading dimensions, batch and heads.
+
+    Write q @ k.mT, or "...qd,...kd->...qk": both carry any leading dimensions along.
+    """
+    return attention(
+        q, k, v, keep, scale,
+        score=lambda q, k, scale: xp.einsum("bhqd,bhkd->bhqk", q, k) * scale,
+    )  # fmt: skip
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def epsilon_in_the_denominator(q, k, v, keep=None, scale=None):
+    """A small number is added to the sum of the row, so that its weights sum to less than one.
+
+    Use torch.softmax, or divide by the sum itself.
+    """
+    return attention(q, k, v, keep, scale, total=lambda powers: summed(powers) + 1e-6)
+
+
+@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def always_causal(q, k, v, keep=None, scale=None):
     """Keys that come after the query are hidden, though nobody asked for it.
@@ -294,6 +501,7 @@ def always_causal(q, k, v, keep=None, scale=None):
     Hide what `keep` hides, and nothing if it is None.
     """
     behind = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    behind = xp.asarray(behind)
     return attention(q, k, v, behind if keep is None else behind & keep, scale)
 
 
@@ -313,28 +521,28 @@ def epsilon_in_the_denominator_numpy(q, k, v, keep=None, scale=None):
 
     Divide by the sum itself, and by 1 in a row whose sum is 0.
     """
-
-    def soften(scores, keep):
-        shown = scores if keep is None else np.where(keep, scores, -np.inf)
-        top = shown.max(-1, keepdims=True, initial=np.finfo(scores.dtype).min)
-        powers = np.exp(shown - top)
-        return powers / (powers.sum(-1, keepdims=True) + 1e-6)
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
+    return attention_of_arrays(
+        q, k, v, keep, scale, total=lambda powers: summed_bare(powers) + 1e-6
+    )
 
 
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def no_maximum_subtracted(q, k, v, keep=None, scale=None):
     """The exponentials are taken of the bare scores, and large ones overflow.
 
     Use torch.softmax, or subtract the maximum of each row before exp.
     """
+    return attention(q, k, v, keep, scale, shift=unchanged)
 
-    def soften(scores, keep):
-        powers = _hide(scores, keep).exp()
-        return without_nan(powers / powers.sum(-1, keepdim=True), keep)
 
-    return attention(q, k, v, keep, scale, soften)
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def global_maximum(q, k, v, keep=None, scale=None):
+    """One maximum is taken for the whole table, so that rows of small scores become 0/0.
+
+    Take the maximum of each row, or use torch.softmax.
+    """
+    return attention(q, k, v, keep, scale, shift=lambda x: shifted(x, tuple(range(x.ndim))))
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
@@ -344,23 +552,8 @@ def scores_clamped(q, k, v, keep=None, scale=None):
     Leave them as they are: torch.softmax subtracts the maximum, and nothing overflows.
     """
     return attention(
-        q, k, v, keep, scale, lambda s, keep: plain_masked_softmax(s.clamp(-50, 50), keep)
+        q, k, v, keep, scale, score=lambda q, k, scale: scored(q, k, scale).clamp(-50, 50)
     )
-
-
-@mistake(of="attention_numpy", caught_by=test_numpy_scale)
-def no_maximum_subtracted_numpy(q, k, v, keep=None, scale=None):
-    """The exponentials are taken of the bare scores, and large ones overflow.
-
-    Subtract the maximum of each row before exp: the weights stay the same.
-    """
-
-    def soften(scores, keep):
-        powers = np.exp(scores) if keep is None else np.where(keep, np.exp(scores), 0.0)
-        total = powers.sum(-1, keepdims=True)
-        return powers / np.where(total == 0, 1.0, total)
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
 
 
 @mistake(of="attention_numpy", caught_by=test_numpy_scale)
@@ -370,18 +563,18 @@ def global_maximum_numpy(q, k, v, keep=None, scale=None):
     Take the maximum of each row: scores.max(axis=-1, keepdims=True).
     """
 
-    def soften(scores, keep):
-        shown = scores if keep is None else np.where(keep, scores, -np.inf)
-        powers = np.exp(shown - shown.max(initial=np.finfo(scores.dtype).min))
-        total = powers.sum(-1, keepdims=True)
-        return powers / np.where(np.isneginf(shown).all(-1, keepdims=True), 1.0, total)
+    def shift(shown):
+        return shown - shown.max(initial=np.finfo(shown.dtype).min)
 
-    return attention_of_arrays(q, k, v, keep, scale, soften)
+    return attention_of_arrays(
+        q, k, v, keep, scale, shift=shift, total=summed_bare, clear=without_nan_in_array
+    )
 
 
 # The mask.
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def mask_inverted(q, k, v, keep=None, scale=None):
     """The mask is read the wrong way round: keys where `keep` is True are hidden.
@@ -391,15 +584,7 @@ def mask_inverted(q, k, v, keep=None, scale=None):
     return attention(q, k, v, None if keep is None else ~keep, scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_mask)
-def mask_inverted_numpy(q, k, v, keep=None, scale=None):
-    """The mask is read the wrong way round: keys where `keep` is True are hidden.
-
-    True = may attend. Hide the others: np.where(keep, scores, -np.inf).
-    """
-    return attention_of_arrays(q, k, v, None if keep is None else ~keep, scale)
-
-
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def mask_ignored(q, k, v, keep=None, scale=None):
     """`keep` is ignored: every key is attended to.
@@ -409,15 +594,7 @@ def mask_ignored(q, k, v, keep=None, scale=None):
     return attention(q, k, v, None, scale)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_mask)
-def mask_ignored_numpy(q, k, v, keep=None, scale=None):
-    """`keep` is ignored: every key is attended to.
-
-    Put -inf in the place of the scores where `keep` is False, before the softmax.
-    """
-    return attention_of_arrays(q, k, v, None, scale)
-
-
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def mask_after_the_softmax(q, k, v, keep=None, scale=None):
     """Weights are set to zero after the softmax, and the others no longer sum to one.
@@ -425,27 +602,13 @@ def mask_after_the_softmax(q, k, v, keep=None, scale=None):
     Hide the scores before the softmax, with -inf.
     """
 
-    def soften(scores, keep):
-        weights = torch.softmax(scores, -1)
+    def clear(weights, keep):
         return weights if keep is None else weights * keep
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=unchanged, clear=clear)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_mask)
-def mask_after_the_softmax_numpy(q, k, v, keep=None, scale=None):
-    """Weights are set to zero after the softmax, and the others no longer sum to one.
-
-    Hide the scores before the softmax, with -inf.
-    """
-
-    def soften(scores, keep):
-        weights = exact_masked_softmax(scores, None)
-        return weights if keep is None else weights * keep
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
-
-
+@also_of_arrays(caught_by=test_hidden)
 @mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
 def renormalised_after_the_softmax(q, k, v, keep=None, scale=None):
     """Weights are set to zero after the softmax and divided by what is left of their sum, which is
@@ -454,17 +617,17 @@ def renormalised_after_the_softmax(q, k, v, keep=None, scale=None):
     Hide the scores before the softmax, with -inf.
     """
 
-    def soften(scores, keep):
-        weights = torch.softmax(scores, -1)
+    def clear(weights, keep):
         if keep is not None:
-            weights = torch.where(keep, weights, 0.0)
-            total = weights.sum(-1, keepdim=True)
-            weights = weights / torch.where(total == 0, 1.0, total)
+            weights = xp.where(keep, weights, 0.0)
+            total = weights.sum(-1, keepdims=True)
+            weights = weights / xp.where(total == 0, 1.0, total)
         return weights
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=unchanged, clear=clear)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def hidden_scores_zero(q, k, v, keep=None, scale=None):
     """Hidden scores are set to 0, and exp(0) = 1 is a weight like any other.
@@ -472,12 +635,41 @@ def hidden_scores_zero(q, k, v, keep=None, scale=None):
     Set them to -inf, whose exponential is 0.
     """
 
-    def soften(scores, keep):
-        return torch.softmax(scores if keep is None else torch.where(keep, scores, 0.0), -1)
+    def hide(scores, keep):
+        return scores if keep is None else xp.where(keep, scores, 0.0)
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def scores_times_the_mask(q, k, v, keep=None, scale=None):
+    """Hidden scores are multiplied by 0, and exp(0) = 1 is a weight like any other.
+
+    Put -inf in their place: torch.where(keep, scores, -torch.inf).
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else scores * keep
+
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
+
+
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_added_as_numbers(q, k, v, keep=None, scale=None):
+    """The mask is added to the scores as it is: True counts as 1, and nothing is hidden.
+
+    Put -inf in the place of hidden scores: torch.where(keep, scores, -torch.inf).
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else scores + keep
+
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
+
+
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def hidden_scores_a_little_low(q, k, v, keep=None, scale=None):
     """Hidden scores are set to a number like -30, and a little weight leaks to them.
@@ -485,13 +677,13 @@ def hidden_scores_a_little_low(q, k, v, keep=None, scale=None):
     Set them to -inf, whose exponential is 0.
     """
 
-    def soften(scores, keep):
-        shown = scores if keep is None else torch.where(keep, scores, -30.0)
-        return without_nan(torch.softmax(shown, -1), keep)
+    def hide(scores, keep):
+        return scores if keep is None else xp.where(keep, scores, -30.0)
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=hide, clear=without_nan)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
 def hidden_scores_very_low(q, k, v, keep=None, scale=None):
     """Hidden scores are set to -1e9 or finfo.min; where all are hidden they share the weight.
@@ -499,12 +691,27 @@ def hidden_scores_very_low(q, k, v, keep=None, scale=None):
     Set them to -inf, and treat a query without any key on its own: its weights are 0.
     """
 
-    def soften(scores, keep):
-        return torch.softmax(scores if keep is None else torch.where(keep, scores, -1e9), -1)
+    def hide(scores, keep):
+        return scores if keep is None else xp.where(keep, scores, -1e9)
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def hidden_scores_at_minus_10000(q, k, v, keep=None, scale=None):
+    """Hidden scores are set to -1e4; where all are hidden they share the weight.
+
+    Set them to -inf, and treat a query without any key on its own: its weights are 0.
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else xp.where(keep, scores, -1e4)
+
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
+
+
+@also_of_arrays(caught_by=test_hidden)
 @mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
 def very_low_number_added(q, k, v, keep=None, scale=None):
     """-1e9 is added to hidden scores, and a hidden key of 1e30 still wins.
@@ -512,13 +719,27 @@ def very_low_number_added(q, k, v, keep=None, scale=None):
     Replace hidden scores by -inf instead of adding to them: torch.where(keep, scores, -torch.inf).
     """
 
-    def soften(scores, keep):
-        shown = scores if keep is None else scores + torch.where(keep, 0.0, -1e9).to(scores.dtype)
-        return without_nan(torch.softmax(shown, -1), keep)
+    def hide(scores, keep):
+        return scores if keep is None else scores + ~keep * -1e9
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=hide, clear=without_nan)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def very_low_number_added_to_all(q, k, v, keep=None, scale=None):
+    """-1e9 is added to hidden scores; where all are hidden they share the weight.
+
+    Replace hidden scores by -inf, and give a query without any key weights of 0.
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else scores + ~keep * -1e9
+
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
+
+
+@also_of_arrays(caught_by=test_hidden)
 @mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
 def minus_infinity_added(q, k, v, keep=None, scale=None):
     """-inf is added to hidden scores, but NaN + -inf is NaN.
@@ -526,34 +747,10 @@ def minus_infinity_added(q, k, v, keep=None, scale=None):
     Replace hidden scores by -inf instead of adding to them: torch.where(keep, scores, -torch.inf).
     """
 
-    def soften(scores, keep):
-        if keep is None:
-            return torch.softmax(scores, -1)
-        empty = ~keep.any(-1, keepdim=True)
-        return without_nan(
-            torch.softmax(scores + torch.where(keep | empty, 0.0, -torch.inf), -1), keep
-        )
+    def hide(scores, keep):
+        return scores if keep is None else scores + hidden(xp.zeros_like(scores), keep)
 
-    return attention(q, k, v, keep, scale, soften)
-
-
-@mistake(of="attention_numpy", caught_by=test_hidden)
-def minus_infinity_added_numpy(q, k, v, keep=None, scale=None):
-    """-inf is added to hidden scores, but NaN + -inf is NaN.
-
-    Replace hidden scores by -inf instead of adding to them: np.where(keep, scores, -np.inf).
-    """
-
-    def soften(scores, keep):
-        if keep is None:
-            return exact_masked_softmax(scores, None)
-        shown = scores + np.where(keep, 0.0, -np.inf)
-        top = shown.max(-1, keepdims=True, initial=np.finfo(scores.dtype).min)
-        powers = np.exp(shown - top)
-        total = powers.sum(-1, keepdims=True)
-        return powers / np.where(total == 0, 1.0, total)
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=hide)
 
 
 @mistake(of="attention_numpy", caught_by=test_hidden)
@@ -563,15 +760,16 @@ def maximum_of_hidden_scores_numpy(q, k, v, keep=None, scale=None):
     Hide first, then take the maximum of what is left.
     """
 
-    def soften(scores, keep):
-        powers = np.exp(scores - scores.max(-1, keepdims=True))
-        powers = powers if keep is None else np.where(keep, powers, 0.0)
-        total = powers.sum(-1, keepdims=True)
-        return powers / np.where(total == 0, 1.0, total)
+    def clear(weights, keep):
+        if keep is None:
+            return weights
+        weights = np.where(keep, weights, 0.0)
+        return weights / summed_array(weights)
 
-    return attention_of_arrays(q, k, v, keep, scale, soften)
+    return attention_of_arrays(q, k, v, keep, scale, hide=unchanged, clear=clear)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def zero_times_infinity(q, k, v, keep=None, scale=None):
     """The mask is multiplied by -inf, but 0 * -inf is NaN.
@@ -579,12 +777,13 @@ def zero_times_infinity(q, k, v, keep=None, scale=None):
     Choose between two numbers instead: torch.where(keep, scores, -torch.inf).
     """
 
-    def soften(scores, keep):
-        return torch.softmax(scores if keep is None else scores + ~keep * -torch.inf, -1)
+    def hide(scores, keep):
+        return scores if keep is None else scores + ~keep * -math.inf
 
-    return attention(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, hide=hide, clear=unchanged)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def mask_of_the_first_batch(q, k, v, keep=None, scale=None):
     """The mask of the first batch is used for all of them.
@@ -606,6 +805,7 @@ def hidden_keys_cleared(q, k, v, keep=None, scale=None):
     return attention(q, torch.where(seen, k, 0.0), torch.where(seen, v, 0.0), None, scale)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def weights_returned_without_the_mask(q, k, v, keep=None, scale=None):
     """The output is right, but the weights that are returned are those without the mask.
@@ -615,6 +815,7 @@ def weights_returned_without_the_mask(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale)[0], attention(q, k, v, None, scale)[1]
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_mask)
 def mask_of_the_first_query(q, k, v, keep=None, scale=None):
     """The mask of the first query is used for all of them.
@@ -624,13 +825,24 @@ def mask_of_the_first_query(q, k, v, keep=None, scale=None):
     return attention(q, k, v, None if keep is None else keep[..., :1, :], scale)
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def mask_transposed(q, k, v, keep=None, scale=None):
+    """The mask is transposed: its rows are taken for the keys.
+
+    `keep` is (..., Lq, Lk), a row for each query: use it as it is.
+    """
+    turned = keep if keep is None or keep.ndim < 2 else keep.mT
+    return attention(q, k, v, turned, scale)
+
+
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
 def empty_rows_not_a_number(q, k, v, keep=None, scale=None):
     """A query that may attend to nothing gets NaN: the softmax of -inf everywhere is 0 / 0.
 
     Give such rows finite scores before the softmax and weights of 0 after it.
     """
-    return attention(q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -1))
+    return attention(q, k, v, keep, scale, hide=hidden_in_empty_rows_too, clear=unchanged)
 
 
 @mistake(of="attention_numpy", caught_by=test_numpy_mask)
@@ -639,13 +851,9 @@ def empty_rows_not_a_number_numpy(q, k, v, keep=None, scale=None):
 
     Let the maximum start from a finite number, and divide by 1 where the sum is 0.
     """
-
-    def soften(scores, keep):
-        shown = scores if keep is None else np.where(keep, scores, -np.inf)
-        powers = np.exp(shown - shown.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
+    return attention_of_arrays(
+        q, k, v, keep, scale, shift=shifted_by_the_bare_maximum, total=summed_bare
+    )
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
@@ -656,7 +864,7 @@ def not_a_number_replaced_too_late(q, k, v, keep=None, scale=None):
     weights before the product with v.
     """
     output, weights = attention(
-        q, k, v, keep, scale, lambda s, keep: torch.softmax(_hide(s, keep), -1)
+        q, k, v, keep, scale, hide=hidden_in_empty_rows_too, clear=unchanged
     )
     return output.nan_to_num(), weights.nan_to_num()
 
@@ -664,43 +872,28 @@ def not_a_number_replaced_too_late(q, k, v, keep=None, scale=None):
 # Precision, gradients and manners.
 
 
+@also_of_arrays(caught_by=test_half_precision)
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
 def half_precision_not_raised(q, k, v, keep=None, scale=None):
     """Half precision is computed in half precision, where 256 * 256 is infinity.
 
     Convert q, k and v to float32 before the first product, and the results back at the end.
     """
-    fit(q, k, v)
-    weights = plain_masked_softmax(
-        q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), keep
-    )
-    return weights @ v, weights
+    return attention(q, k, v, keep, scale, widen=unchanged)
 
 
+@also_of_arrays(caught_by=test_half_precision)
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
 def half_precision_raised_too_late(q, k, v, keep=None, scale=None):
     """Only the softmax is computed in float32; the scores have overflowed before it.
 
     Convert q, k and v to float32 before the first product, not just before the softmax.
     """
-    fit(q, k, v)
-    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    wide = scores.float() if q.dtype in HALVES else scores
-    weights = plain_masked_softmax(wide, keep).to(q.dtype)
-    return weights @ v, weights
-
-
-@mistake(of="attention_numpy", caught_by=test_half_precision)
-def half_precision_not_raised_numpy(q, k, v, keep=None, scale=None):
-    """float16 is computed in float16, where 256 * 256 is infinity.
-
-    Convert q, k and v to float32 before the first product, and the results back at the end.
-    """
-    fit(q, k, v)
-    with np.errstate(all="ignore"):
-        scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
-        weights = exact_masked_softmax(scores, keep)
-        return weights @ v, weights
+    return attention(
+        q, k, v, keep, scale, widen=unchanged,
+        score=lambda q, k, scale: raised(scored(q, k, scale)),
+        mix=lambda weights, v: mixed(converted_back(weights, v.dtype), v),
+    )  # fmt: skip
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
@@ -709,8 +902,7 @@ def dtype_promoted(q, k, v, keep=None, scale=None):
 
     Convert both to the dtype of q at the end: .to(q.dtype).
     """
-    wide = (x.float() if x.dtype in HALVES else x for x in (q, k, v))
-    return attention(*wide, keep, scale)
+    return attention(q, k, v, keep, scale, narrow=unchanged)
 
 
 @mistake(of="attention_numpy", caught_by=test_dtype)
@@ -721,23 +913,27 @@ def dtype_promoted_numpy(q, k, v, keep=None, scale=None):
     """
     if q.dtype == np.float16:
         return attention_of_arrays(q, k, v, keep, scale)
-    return attention_of_arrays_as_they_are(q, k, v, keep, scale)
+    root = 1 / np.sqrt(q.shape[-1])
+    return attention_of_arrays(q, k, v, keep, root if scale is None else scale, narrow=unchanged)
 
 
-def attention_of_arrays_as_they_are(q, k, v, keep, scale):
-    fit(q, k, v)
-    scores = q @ np.swapaxes(k, -1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
-    weights = exact_masked_softmax(scores, keep)
-    return weights @ v, weights
+@mistake(of="attention_numpy", caught_by=test_half_precision)
+def half_precision_comes_back_wide_numpy(q, k, v, keep=None, scale=None):
+    """float16 is raised to float32 and comes back so.
+
+    Convert both results to the dtype of q at the end: .astype(q.dtype).
+    """
+    return attention_of_arrays(q, k, v, keep, scale, narrow=unchanged)
 
 
+@also_of_arrays(caught_by=test_dtype)
 @mistake(of="scaled_dot_product_attention", caught_by=test_dtype)
 def float64_lowered(q, k, v, keep=None, scale=None):
     """float64 is computed in float32, and half of its digits are gone.
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return tuple(x.to(q.dtype) for x in attention(q.float(), k.float(), v.float(), keep, scale))
+    return attention(q, k, v, keep, scale, widen=lambda x: converted_back(x, xp.float32))
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
@@ -749,6 +945,24 @@ def graph_cut(q, k, v, keep=None, scale=None):
     _, weights = attention(q.detach(), k.detach(), v, keep, scale)
     wide = torch.promote_types(q.dtype, torch.float32)
     return (weights.to(wide) @ v.to(wide)).to(q.dtype), weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def output_of_detached_weights(q, k, v, keep=None, scale=None):
+    """Detached weights are multiplied with v: no gradient reaches q and k through the output.
+
+    Multiply v by the weights as they are, without detach or .data.
+    """
+    return attention(q, k, v, keep, scale, mix=lambda weights, v: weights.detach() @ v)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def whole_graph_cut(q, k, v, keep=None, scale=None):
+    """Both results are detached, and no gradient reaches the inputs.
+
+    Return them as they are, without detach, .data or no_grad.
+    """
+    return tuple(x.detach() for x in attention(q, k, v, keep, scale))
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
@@ -767,9 +981,12 @@ def input_overwritten(q, k, v, keep=None, scale=None):
 
     Write q = q * scale: it makes a new tensor.
     """
-    answer = attention(q, k, v, keep, scale)
-    q.data.mul_(0.5)
-    return answer
+
+    def score(q, k, scale):
+        q.data.mul_(scale)
+        return scored(q, k, 1.0)
+
+    return attention(q, k, v, keep, scale, score=score)
 
 
 @mistake(of="attention_numpy", caught_by=test_manners)
@@ -778,9 +995,12 @@ def input_overwritten_numpy(q, k, v, keep=None, scale=None):
 
     Write q = q * scale: it makes a new array.
     """
-    answer = attention_of_arrays(q, k, v, keep, scale)
-    q *= 0.5
-    return answer
+
+    def score(q, k, scale):
+        q *= scale
+        return scored(q, k, 1.0)
+
+    return attention_of_arrays(q, k, v, keep, scale, score=score)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_manners)
@@ -794,6 +1014,15 @@ def misfits_not_refused(q, k, v, keep=None, scale=None):
     if (q.shape[-1], k.shape[-2]) == (k.shape[-1], v.shape[-2]):
         return attention(q, k, v, keep, scale)
     return attention(q[..., :dim], k[..., :length, :dim], v[..., :length, :], keep, scale)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def misfits_left_to_matmul(q, k, v, keep=None, scale=None):
+    """Widths or lengths that do not fit are left to matmul, which raises a RuntimeError.
+
+    Compare the sizes first, and raise a ValueError with both numbers in it.
+    """
+    return attention(q, k, v, keep, scale, check=unchanged)
 
 
 @mistake(of="attention_numpy", caught_by=test_manners)
@@ -835,6 +1064,7 @@ def refusal_lists_numbers_numpy(q, k, v, keep=None, scale=None):
 # Two options at once.
 
 
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def scale_ignored_under_a_mask(q, k, v, keep=None, scale=None):
     """With a mask, a given `scale` is ignored and the scores are divided by sqrt(D).
@@ -844,60 +1074,29 @@ def scale_ignored_under_a_mask(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale if keep is None else None)
 
 
-@mistake(of="attention_numpy", caught_by=test_numpy_scale)
-def scale_ignored_under_a_mask_numpy(q, k, v, keep=None, scale=None):
-    """With a mask, a given `scale` is ignored and the scores are divided by sqrt(D).
-
-    Choose the scale once, before you ask whether there is a mask.
-    """
-    return attention_of_arrays(q, k, v, keep, scale if keep is None else None)
-
-
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def mask_before_the_scale(q, k, v, keep=None, scale=None):
     """The scores are hidden before they are scaled: -inf times a negative scale is +inf.
 
     Scale first, q or the scores; then put -inf where `keep` is False.
     """
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    factor = chosen(q, scale)
 
-    def soften(scores, keep):
-        return without_nan(torch.softmax(_hide(scores, keep) * factor, -1), keep)
+    def hide(scores, keep):
+        return hidden(scores, keep) * factor
 
-    return attention(q, k, v, keep, 1.0, soften)
+    return attention(q, k, v, keep, 1.0, hide=hide)
 
 
+@also_of_arrays(caught_by=test_numpy_scale)
 @mistake(of="scaled_dot_product_attention", caught_by=test_scale)
 def no_maximum_under_a_mask(q, k, v, keep=None, scale=None):
     """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
 
     Use torch.softmax there too, or subtract the maximum of each row before exp.
     """
-
-    def soften(scores, keep):
-        if keep is None:
-            return torch.softmax(scores, -1)
-        powers = _hide(scores, keep).exp()
-        return without_nan(powers / powers.sum(-1, keepdim=True), keep)
-
-    return attention(q, k, v, keep, scale, soften)
-
-
-@mistake(of="attention_numpy", caught_by=test_numpy_scale)
-def no_maximum_under_a_mask_numpy(q, k, v, keep=None, scale=None):
-    """With a mask, the exponentials are taken of the bare scores, and large ones overflow.
-
-    Subtract the maximum of each row before exp, whether or not there is a mask.
-    """
-
-    def soften(scores, keep):
-        if keep is None:
-            return exact_masked_softmax(scores, None)
-        powers = np.where(keep, np.exp(scores), 0.0)
-        total = powers.sum(-1, keepdims=True)
-        return powers / np.where(total == 0, 1.0, total)
-
-    return attention_of_arrays(q, k, v, keep, scale, soften)
+    return attention(q, k, v, keep, scale, shift=shifted if keep is None else unchanged)
 
 
 @mistake(of="attention_numpy", caught_by=test_dtype)
@@ -922,24 +1121,14 @@ def dtype_promoted_by_the_scale(q, k, v, keep=None, scale=None):
     return output.to(wide), weights.to(wide)
 
 
+@also_of_arrays(caught_by=test_half_precision)
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
 def half_precision_not_raised_under_a_mask(q, k, v, keep=None, scale=None):
     """With a mask, half precision is computed in half precision, where 256 * 256 is infinity.
 
     Convert q, k and v to float32 before the first product, whether or not there is a mask.
     """
-    how = attention if keep is None else half_precision_not_raised
-    return how(q, k, v, keep, scale)
-
-
-@mistake(of="attention_numpy", caught_by=test_half_precision)
-def half_precision_not_raised_under_a_mask_numpy(q, k, v, keep=None, scale=None):
-    """With a mask, float16 is computed in float16, where 256 * 256 is infinity.
-
-    Convert q, k and v to float32 before the first product, whether or not there is a mask.
-    """
-    how = attention_of_arrays if keep is None else half_precision_not_raised_numpy
-    return how(q, k, v, keep, scale)
+    return attention(q, k, v, keep, scale, widen=raised if keep is None else unchanged)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
@@ -1187,31 +1376,19 @@ def mask_cut_with_the_queries(q, k, v, keep=None, scale=None):
 
 
 @mistake(of="attention_numpy", caught_by=test_numpy_scale)
-def scale_of_zero_ignored_numpy(q, k, v, keep=None, scale=None):
-    """A scale of 0 counts as none given: `scale or ...` takes the other side.
-
-    Ask whether `scale is None`; 0.0 is a number like any other.
-    """
-    return attention_of_arrays(q, k, v, keep, scale or q.shape[-1] ** -0.5)
-
-
-@mistake(of="attention_numpy", caught_by=test_numpy_scale)
 def maximum_before_the_scale_numpy(q, k, v, keep=None, scale=None):
     """The maximum is taken before the scale: a negative one makes the smallest score the largest.
 
     Scale first, then take the maximum of what goes into exp.
     """
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    factor = chosen(q, scale)
 
-    def soften(scores, keep):
-        shown = scores if keep is None else np.where(keep, scores, -np.inf)
+    def hide(scores, keep):
+        shown = hidden_in_array(scores, keep)
         top = shown.max(-1, keepdims=True, initial=np.finfo(scores.dtype).min)
-        powers = np.exp((scores - top) * scale)
-        powers = powers if keep is None else np.where(keep, powers, 0)
-        total = powers.sum(-1, keepdims=True)
-        return powers / np.where(total == 0, 1, total)
+        return hidden_in_array((scores - top) * factor, keep)
 
-    return attention_of_arrays(q, k, v, keep, 1.0, soften)
+    return attention_of_arrays(q, k, v, keep, 1.0, hide=hide, shift=unchanged)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_manners)
