@@ -54,6 +54,7 @@ class Case:
 
     last_call: str = ""
     asked: LastCall | None = None  # the last call of a function; not of a method
+    takes_any_form: bool = False  # whether answers of a wrong type, shape or dtype are no fault
     called: set[str] = field(default_factory=set)
     calls: set[str] = field(default_factory=set)  # as texts, with the sizes of their arguments
     modified: list[str] = field(default_factory=list)

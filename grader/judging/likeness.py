@@ -1,5 +1,6 @@
 """Decides whether two answers, or two faults, are so alike that they show the same mistake."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MATCH_RTOL = 0.02  # of the distance from the right answer
 MIN_DISTINCT = 4  # different wrong values: a match of fewer may be chance
+_NUMBERS_FOR_BOOLEANS = re.compile(r"\b(?:u?int|b?float)\d+(?=, but should be bool\b)")
 
 
 def are_judged_answers_alike(one: Any, other: Any) -> bool:
@@ -34,12 +36,24 @@ def _list_judged_numbers(value: Any) -> Iterator[Tensor | Array]:
 
 
 def _are_judged_numbers_close(a: Tensor | Array, b: Tensor | Array) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:
+    if a.shape != b.shape:
         return False
     one, other = as_judged_numbers(a), as_judged_numbers(b)
+    if a.dtype != b.dtype:
+        return _are_truth_values(one, other) and bool((one == other).all())
     size = np.abs(np.asarray(other, np.float64))
     largest = size[np.isfinite(size)].max(initial=0.0)
     return measure_judged_distance(one, other) <= MATCH_RTOL * float(largest)
+
+
+def _are_truth_values(one: Array, other: Array) -> bool:
+    """Return whether both arrays hold the numbers 0 and 1 in the place of booleans."""
+    return all(x.dtype != bool and bool(((x == 0) | (x == 1)).all()) for x in (one, other))
+
+
+def _hide_number_dtype(fault: StudentFault) -> str:
+    """Return the fault's sentence; which numbers stand for booleans makes no difference."""
+    return _NUMBERS_FOR_BOOLEANS.sub("numbers", str(fault).partition("\n")[0])
 
 
 def are_judged_faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
@@ -48,7 +62,7 @@ def are_judged_faults_alike(one: StudentFault | None, other: StudentFault | None
         return one is other
     a, b = one.differs, other.differs
     if a is None or b is None:
-        same = a is b and str(one).partition("\n")[0] == str(other).partition("\n")[0]
+        same = a is b and _hide_number_dtype(one) == _hide_number_dtype(other)
         return same and are_judged_answers_alike(one.came, other.came)
     if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
         return False

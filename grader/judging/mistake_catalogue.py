@@ -73,6 +73,10 @@ class MistakeCatalogue:
         self._pairs[name] = (other,) if one.of != other.of else ()
         return replace(one, id=name, answer=answer)
 
+    def is_pair(self, mistake: Mistake) -> bool:
+        """Return whether a mistake is two at once."""
+        return mistake.id in self._pairs
+
     def names(self, mistake: Mistake) -> tuple[str, ...]:
         """Return the student's names that a mistake, or a pair, stands in the place of."""
         return mistake.of, *(other.of for other in self._pairs.get(mistake.id, ()))

@@ -7,6 +7,7 @@ passed to the right function; mistakes of two names are each bound to their own.
 """
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
@@ -79,14 +80,15 @@ def _find_replaced_base(one: FunctionType, other: FunctionType) -> str | None:
 def _combine_functions(one: FunctionType, other: FunctionType, base: str) -> FunctionType:
     """Let `one` call `other` where it calls the right function; both must call it otherwise."""
     right = one.__globals__[base]
-    takes = inspect.signature(right)
-    wanted = inspect.signature(other).parameters.keys()
+    takes, wanted = inspect.signature(right), inspect.signature(other)
 
     def changed_too(*args: Any, **kwargs: Any) -> Any:
         given = takes.bind(*args, **kwargs).arguments
-        rest = {name: value for name, value in given.items() if name not in wanted}
+        rest = {k: value for k, value in given.items() if k not in wanted.parameters}
         inner = _bind_in_place_of(right, other, _pass_on(right, rest)) if rest else other
-        return inner(**{name: value for name, value in given.items() if name in wanted})
+        mine = {k: value for k, value in given.items() if k in wanted.parameters}
+        passed = inspect.BoundArguments(wanted, OrderedDict(mine))
+        return inner(*passed.args, **passed.kwargs)
 
     return _bind_in_place_of(right, one, changed_too)
 

@@ -11,43 +11,48 @@ from functools import partial
 from itertools import islice, zip_longest
 from typing import Any
 
+from grader.judging.case import find_case
 from grader.judging.coarse_values import compare_numbers_coarsely, has_half_precision
 from grader.judging.copied_values import copy_mutant_value
 from grader.judging.judge import Judge
+from grader.judging.likeness import MIN_DISTINCT
 from grader.judging.marks import Check, CheckCase, Mistake, Trial
 from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
 from grader.judging.student import Student
+from grader.worker.client import ObjectHandle
 
 TRIAL_INPUTS = 48  # on which the student's answer runs
+PAIR_FACTOR = 3  # times as many for two mistakes at once, which are one pair of thousands
 INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
 TrialInput = tuple[Trial, int]  # and the number of the draw
 FailingInput = tuple[TrialInput, list[Any]]
+_ON_META = f"an object of type {ObjectHandle.__name__}"  # it has no numbers that could cross
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
 
 
 class _FailingInputs:
     """Inputs on which the student's answer is wrong, with its values up to there.
 
-    Each runs when it is first read: most mistakes differ on the first. Half precision is left out
-    where other inputs fail, because how it is treated is another habit.
+    Each runs when it is first read: most mistakes differ on the first. Half precision and the
+    device meta are left out where other inputs fail, because how they are treated is another habit.
     """
 
-    def __init__(self, found: Iterator[FailingInput]) -> None:
+    def __init__(self, found: Iterator[tuple[FailingInput, bool]]) -> None:
         self._plain: list[FailingInput] = []
-        self._half: list[FailingInput] = []
+        self._special: list[FailingInput] = []
         self._rest = found
 
     def __iter__(self) -> Iterator[FailingInput]:
         yield from self._plain
-        for one in self._rest:
-            if any(map(has_half_precision, one[1])):
-                self._half.append(one)
+        for one, on_meta in self._rest:
+            if on_meta or any(map(has_half_precision, one[1])):
+                self._special.append(one)
                 continue
             self._plain.append(one)
             yield one
         if not self._plain:
-            yield from self._half
+            yield from self._special
 
 
 class NameTrials:
@@ -55,7 +60,7 @@ class NameTrials:
 
     def __init__(self, judge: Judge, known: MistakeCatalogue) -> None:
         self._judge, self._known = judge, known
-        self._failing: dict[tuple[str, ...], _FailingInputs] = {}
+        self._failing: dict[tuple[tuple[str, ...], int], _FailingInputs] = {}
         self._explained: dict[tuple[str, int], int] = {}
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
@@ -69,7 +74,18 @@ class NameTrials:
 
     def explains(self, mistake: Mistake, one: TrialInput) -> bool:
         """Return whether a mistake has the student's values on an input on which they are wrong."""
-        return self._gives(mistake, one, dict(self._list_failing_inputs(mistake))[one])
+        failing = self._list_failing_inputs(mistake)
+        return self._gives(mistake, one, next(came for key, came in failing if key == one))
+
+    def tell_apart(self, mistake: Mistake) -> bool:
+        """Return whether a match is no chance: the answer is wrong on inputs in many ways."""
+        found: list[Any] = []
+        for _, (*_, wrong) in self._list_failing_inputs(mistake):
+            if all(compare_numbers_coarsely(wrong, other) for other in found):
+                found.append(wrong)
+            if len(found) >= MIN_DISTINCT:
+                return True
+        return False
 
     def count_explained(self, mistake: Mistake, most: int) -> int:
         """Return how many of the first `most` wrong inputs a mistake of the catalogue explains."""
@@ -89,18 +105,24 @@ class NameTrials:
         return not any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
 
     def _list_failing_inputs(self, mistake: Mistake) -> "_FailingInputs":
-        names = self._known.names(mistake)
-        if names not in self._failing:
-            found = islice(self._iterate_failing_inputs(names), COMPARED_INPUTS)
-            self._failing[names] = _FailingInputs(found)
-        return self._failing[names]
+        names, times = (
+            self._known.names(mistake),
+            PAIR_FACTOR if self._known.is_pair(mistake) else 1,
+        )
+        if (names, times) not in self._failing:
+            found = self._iterate_failing_inputs(names, times * TRIAL_INPUTS)
+            self._failing[names, times] = _FailingInputs(islice(found, times * COMPARED_INPUTS))
+        return self._failing[names, times]
 
-    def _iterate_failing_inputs(self, names: Collection[str]) -> Iterator[FailingInput]:
+    def _iterate_failing_inputs(
+        self, names: Collection[str], inputs: int
+    ) -> Iterator[tuple[FailingInput, bool]]:
+        """Yield inputs on which the answer is wrong, and whether the wrong value is on meta."""
         trials, right = self._list_trials(frozenset(names)), self._known.right
         if self._judge.is_replayed or right is None:
             return
         failing = dict.fromkeys(trials, 0)
-        for n in range(TRIAL_INPUTS if trials else 0):
+        for n in range(inputs if trials else 0):
             trial, number = trials[n % len(trials)], n // len(trials)
             if number >= INPUTS_TO_FAIL and not failing[trial]:
                 continue
@@ -109,7 +131,7 @@ class NameTrials:
             for place, (one, other) in enumerate(zip_longest(wanted, came)):
                 if compare_numbers_coarsely(one, other):
                     failing[trial] += 1
-                    yield (trial, number), came[: place + 1]
+                    yield ((trial, number), came[: place + 1]), one == _ON_META
                     break
 
     def _list_trials(self, names: frozenset[str]) -> list[Trial]:
@@ -138,4 +160,5 @@ class NameTrials:
 
 
 def _collect_values(trial: Trial, found: list[Any], student: Any, draw: Any) -> None:
+    find_case().takes_any_form = True  # of two mistakes one is often of the values
     found.extend(copy_mutant_value(value) for value in trial.script(student, draw))

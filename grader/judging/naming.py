@@ -118,7 +118,7 @@ def keep_fitting(
         likeness.is_distinctive_mistake(f.fault.differs)
         for f in judge.failures
         if not f.calls.isdisjoint(failure.calls)
-    )
+    ) or (trials is not None and bool(found) and all(map(trials.tell_apart, found)))
     if len(found) > fully_run or (len(found) <= told_apart and sure):
         return found if sure else []
     same = [

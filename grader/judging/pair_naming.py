@@ -67,11 +67,28 @@ def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFai
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
     pair = _name_pair(unnamed[:MAX_FAILURES_TRIED], judge, known, trials)
-    for failure in unnamed if pair else []:
-        yield failure, _share_pair(pair, failure, judge, known)
+    if pair:
+        yield from _share_pair(pair, unnamed, judge, known)
 
 
 def _share_pair(
+    pair: tuple[Mistake, ...], failures: list[CheckFailure], judge: Judge, known: MistakeCatalogue
+) -> Iterator[tuple[CheckFailure, Named]]:
+    """Yield what each failed check shows of a pair.
+
+    A check stops at the first fault: a wrong dtype hides wrong values. So where one of the two
+    would be told nowhere, both are told.
+    """
+    shares = [(failure, _find_share(pair, failure, judge, known)) for failure in failures]
+    told = {m.id for _, share in shares for m in share.mistakes}
+    for failure, share in shares:
+        mine = tuple(m for m in pair if m.of in failure.calls)
+        if share.mistakes and not all(m.id in told for m in mine):
+            share = Named(mine, together=True)
+        yield failure, share
+
+
+def _find_share(
     pair: tuple[Mistake, ...], failure: CheckFailure, judge: Judge, known: MistakeCatalogue
 ) -> Named:
     """Return those of a pair that a failed check shows: one if it gives the fault alone.

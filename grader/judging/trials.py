@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
 
 
@@ -14,6 +15,8 @@ def attempt(call: Callable[[], Any]) -> Any:
     """Return a call's answer, or the name of the exception that the call raises."""
     try:
         return call()
+    except StudentFault as fault:  # raised behind a wall
+        return f"raises {fault.kind or type(fault).__name__}"
     except Exception as error:  # whatever a wrong answer raises is what the trial tells apart
         return f"raises {type(error).__name__}"
 

@@ -13,7 +13,7 @@ from grader.judging import naming, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.mistake_pairs import SamePart, combine_mistakes
-from grader.judging.pair_naming import Named, _share_pair, name_failures
+from grader.judging.pair_naming import Named, _find_share, name_failures
 from grader.judging.solution_modules import load_solution_for_judging
 from reference.ex02_masking import plain_masked_softmax
 from reference.ex06_kv_cache import PlainKVCache
@@ -127,6 +127,8 @@ PAIRS = [
     ("ex03_sdpa", "scale_inverted_numpy", "divided_by_d"),  # of two names
     ("ex04_heads", "scale_almost_right_numpy", "heads_after_length"),
     ("ex04_heads", "scale_missing_numpy", "merge_without_swap_numpy"),  # a layer of both
+    ("ex02_masking", "additive_one_for_kept", "additive_with_an_axis_more"),  # a shape hides values
+    ("ex02_masking", "combined_to_numbers", "last_mask_dropped"),  # of any number of arguments
 ]
 
 
@@ -141,7 +143,31 @@ def test_two_mistakes_at_once_are_both_named(slug, one, other):
     assert {one, other} <= {m.id for named in found.values() for m in named.mistakes}
 
 
-@pytest.mark.parametrize("slug", ["ex01_softmax", "ex04_heads"])
+def hidden_as_numbers(blocked):
+    return blocked.to(torch.uint8)
+
+
+def last_keys_of_each_sentence(lengths, max_len):
+    """A loop that reads the lengths, which a tensor on the device meta does not have."""
+    keep = torch.zeros(len(lengths), 1, 1, max_len, dtype=torch.bool, device=lengths.device)
+    for sentence, length in enumerate(lengths.tolist()):
+        keep[sentence, ..., max_len - length :] = True
+    return keep
+
+
+@pytest.mark.parametrize(
+    ("of", "answer", "names"),
+    [
+        ("keep_from_blocked", hidden_as_numbers, {"returned_as_it_came", "one_minus_blocked"}),
+        ("padding_mask", last_keys_of_each_sentence, {"padding_on_the_left"}),
+    ],
+)
+def test_what_only_trials_show_is_named(of, answer, names):
+    """A wrong dtype hides wrong values in the checks, whichever numbers stand for booleans."""
+    assert names_of("ex02_masking", **{of: answer}) == names
+
+
+@pytest.mark.parametrize("slug", ["ex01_softmax", "ex02_masking", "ex04_heads"])
 def test_mistakes_take_their_arguments_as_the_right_function_does(slug):
     """By position too: a trial that passes `keep` so would find every name false."""
     known = MistakeCatalogue(catalog.find_catalog_exercise(slug))
@@ -212,9 +238,9 @@ def test_a_pair_is_not_told_of_half_precision_that_it_does_not_explain():
 
     judge = judged("ex03_sdpa", scaled_dot_product_attention=wrong_in_half_too)
     half = next(f for f in judge.failures if naming.is_of_precision(f))
-    assert _share_pair(pair, half, judge, CATALOGUES["ex03_sdpa"]) == Named()
+    assert _find_share(pair, half, judge, CATALOGUES["ex03_sdpa"]) == Named()
     plain = next(f for f in judge.failures if not naming.is_of_precision(f))
-    assert _share_pair(pair, plain, judge, CATALOGUES["ex03_sdpa"]).mistakes
+    assert _find_share(pair, plain, judge, CATALOGUES["ex03_sdpa"]).mistakes
 
 
 def later_scores_times_zero(q, k, v):

@@ -1,9 +1,34 @@
-"""What goes wrong with masks and behind them, by name."""
+"""What goes wrong with masks and behind them, by name: one step of `steps.py` is another."""
+
+import operator
+from functools import reduce
+from itertools import takewhile
 
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 
+from .steps import (
+    additive,
+    combined,
+    converted_back,
+    counted,
+    everything_if_none,
+    filled,
+    given,
+    kept_by_all,
+    masked,
+    padding,
+    replaced,
+    rows_without_keys,
+    shifted,
+    summed,
+    turned,
+    unchanged,
+    wide,
+    zero_in_empty_rows,
+)
 from .test_masking import (
     test_additive_mask,
     test_broadcasting,
@@ -20,27 +45,37 @@ from .test_masking import (
 )
 
 
-def wide(scores):
-    """Half precision raised to float32; the other two as they are."""
-    return scores.float() if scores.dtype.itemsize == 2 else scores
+def with_infinity(scores, keep):
+    """-inf added to hidden scores, not put in their place."""
+    return scores + torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
 
 
-def everything_if_none(scores, keep):
-    """The mask, or one that keeps everything."""
-    return torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+def summed_as_a_constant(powers, keep, dim):
+    return summed(powers, keep, dim).detach()
 
 
-def replaced(scores, keep, filling):
-    """A right masked softmax, but for what stands in the place of hidden scores."""
-    keep = everything_if_none(scores, keep)
-    empty = ~keep.any(-1, keepdim=True)
-    safe = torch.where(empty, 0.0, torch.where(keep, wide(scores), filling))
-    return torch.softmax(safe, -1).masked_fill(empty, 0.0).to(scores.dtype)
+def unhidden(hidden, keep, scores):
+    """Rows without keys with all their scores."""
+    return torch.where(rows_without_keys(keep), scores, hidden)
 
 
-def right(scores, keep):
-    """A right masked softmax, for the mistakes that lie before it or after it."""
-    return replaced(scores, keep, -torch.inf)
+def multiplied(distances, keep):
+    return distances.exp() * keep
+
+
+def chosen(distances, keep):
+    return torch.where(keep, distances.exp(), 0.0)
+
+
+def one_if_empty(powers, keep, dim):
+    """The sums, and 1 for rows without keys."""
+    return torch.where(rows_without_keys(keep), 1.0, summed(powers, keep, dim))
+
+
+def never_zero(powers, keep, dim):
+    """The sums, and 1 in the place of 0."""
+    total = powers.sum(dim, keepdim=True)
+    return torch.where(total == 0, 1.0, total)
 
 
 def broadcasts(scores, keep):
@@ -54,8 +89,8 @@ def additive_row_by_row(keep, dtype):
 
     torch.zeros(keep.shape, ...).masked_fill(~keep, -torch.inf) takes a mask of any shape.
     """
-    hidden = ~keep.flatten(0, -2) if keep.ndim > 1 else ~keep.reshape(1, keep.shape[-1])
-    return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, -torch.inf).reshape(keep.shape)
+    keep[..., 0]
+    return additive(keep, dtype)
 
 
 BUFFERS = {}
@@ -78,7 +113,7 @@ def additive_large_number(keep, dtype):
 
     Use -torch.inf: only then is the weight of a hidden key exactly 0, whatever its score.
     """
-    return torch.zeros(keep.shape, device=keep.device).masked_fill(~keep, -1e9).to(dtype)
+    return additive(keep, dtype, hidden=-1e9, made_in=torch.float32)
 
 
 @mistake(of="additive_mask", caught_by=test_additive_mask)
@@ -87,8 +122,7 @@ def additive_lowest_number(keep, dtype):
 
     Use -torch.inf: a sum with finfo(dtype).min is finite, and two of them overflow.
     """
-    lowest = torch.finfo(dtype).min
-    return torch.zeros_like(keep, dtype=dtype).masked_fill(~keep, lowest)
+    return additive(keep, dtype, hidden=torch.finfo(dtype).min)
 
 
 @mistake(of="additive_mask", caught_by=test_additive_mask)
@@ -97,7 +131,7 @@ def additive_inverted(keep, dtype):
 
     True means may attend, so the -inf belongs where keep is False: fill at ~keep.
     """
-    return torch.zeros_like(keep, dtype=dtype).masked_fill(keep, -torch.inf)
+    return additive(~keep, dtype)
 
 
 @mistake(of="additive_mask", caught_by=test_additive_mask)
@@ -106,7 +140,7 @@ def additive_zero_times_infinity(keep, dtype):
 
     Choose between 0 and -inf with masked_fill or torch.where, without a multiplication.
     """
-    return (~keep).to(dtype) * -torch.inf
+    return additive(keep, dtype, kept=torch.nan)
 
 
 @mistake(of="additive_mask", caught_by=test_additive_mask)
@@ -115,7 +149,118 @@ def additive_dtype_ignored(keep, dtype):
 
     Hand dtype to the function that makes the zeros.
     """
-    return torch.zeros(keep.shape, device=keep.device).masked_fill(~keep, -torch.inf)
+    return additive(keep, torch.float32)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_large_number_overflows(keep, dtype):
+    """-1e9 is written into half precision, which ends at 65,504: that raises an error.
+
+    Use -torch.inf, which every floating-point dtype has.
+    """
+    return additive(keep, dtype, hidden=-1e9)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_minus_ten_thousand(keep, dtype):
+    """-10,000 stands where -inf should.
+
+    Use -torch.inf: only then is the weight of a hidden key exactly 0, whatever its score.
+    """
+    return additive(keep, dtype, hidden=-1e4)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_plus_infinity(keep, dtype):
+    """+inf stands where -inf should: the sign is lost.
+
+    Hidden scores should become as low as possible: -torch.inf.
+    """
+    return additive(keep, dtype, hidden=torch.inf)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_one_for_kept(keep, dtype):
+    """1 stands where the key is kept: the booleans have become numbers.
+
+    Put 0 there: it is what leaves a score as it is.
+    """
+    return additive(keep, dtype, kept=1.0)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_zero_for_hidden(keep, dtype):
+    """0 stands where the key is hidden, which hides nothing.
+
+    Put -torch.inf where keep is False.
+    """
+    return additive(keep, dtype, kept=1.0, hidden=0.0)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_one_for_hidden(keep, dtype):
+    """1 stands where the key is hidden, and not -inf.
+
+    Put -torch.inf there: adding 1 makes a hidden score larger.
+    """
+    return additive(keep, dtype, hidden=1.0)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_turned_in_place(keep, dtype):
+    """The caller's own mask is turned round, by an operator with a trailing underscore.
+
+    Write ~keep: it makes a new mask.
+    """
+    mask = additive(keep, dtype)
+    keep.logical_not_()
+    return mask
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_with_an_axis_more(keep, dtype):
+    """The answer has an axis more than the mask.
+
+    Give it the shape of keep: whoever adds it lets it broadcast.
+    """
+    return additive(keep, dtype).unsqueeze(0)
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_with_two_axes_more(keep, dtype):
+    """The answer has axes for sentences and heads that the mask does not have.
+
+    Give it the shape of keep: whoever adds it lets it broadcast.
+    """
+    return additive(keep, dtype)[None, None]
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_flattened(keep, dtype):
+    """The answer is one long row, whatever the shape of the mask.
+
+    Keep the shape: torch.zeros(keep.shape, ...), or torch.where.
+    """
+    return additive(keep, dtype).flatten()
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_half_precision_raised(keep, dtype):
+    """For half precision the mask is float32.
+
+    Make it in the dtype that is asked for: both 0 and -inf exist in half precision.
+    """
+    return additive(keep, torch.promote_types(dtype, torch.float32))
+
+
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_made_on_the_cpu(keep, dtype):
+    """The mask is made on the CPU, wherever keep is.
+
+    Hand device=keep.device to the function that makes the zeros.
+    """
+    mask = additive(keep, dtype)
+    return torch.zeros(keep.shape, dtype=dtype) if keep.is_meta else mask
 
 
 @mistake(of="additive_mask", caught_by=test_additive_mask, null=True)
@@ -124,7 +269,7 @@ def additive_zeros(keep, dtype):
 
     Put -torch.inf where keep is False.
     """
-    return torch.zeros_like(keep, dtype=dtype)
+    return additive(keep, dtype, hidden=0.0)
 
 
 @mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked, null=True)
@@ -133,7 +278,7 @@ def returned_as_it_came(blocked):
 
     Turn every value round: ~blocked.
     """
-    return blocked.clone()
+    return turned(blocked, turn=torch.clone)
 
 
 @mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
@@ -142,7 +287,7 @@ def not_of_integers(blocked):
 
     Use ~ on the boolean mask itself.
     """
-    return (~blocked.int()).bool()
+    return turned(blocked, turn=torch.ones_like)
 
 
 @mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
@@ -151,7 +296,7 @@ def one_minus_blocked(blocked):
 
     Use ~blocked, which stays boolean.
     """
-    return 1 - blocked.int()
+    return turned(blocked).int()
 
 
 @mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
@@ -160,7 +305,64 @@ def inverted_in_place(blocked):
 
     Use ~blocked or logical_not without the underscore: both make a new mask.
     """
-    return blocked.logical_not_()
+    keep = turned(blocked)
+    blocked.logical_not_()
+    return keep
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def minus_one_and_minus_two(blocked):
+    """The mask was made an integer before `~`, and the answer holds -1 and -2.
+
+    Use ~ on the boolean mask itself.
+    """
+    return turned(blocked, turn=lambda blocked: ~blocked.int())
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def turned_and_flattened(blocked):
+    """The answer is one long row, whatever the shape of the mask.
+
+    ~blocked keeps the shape.
+    """
+    return turned(blocked).flatten()
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def turned_into_a_list(blocked):
+    """The answer is a list of Python values and no tensor.
+
+    ~blocked is a tensor, on the device of blocked.
+    """
+    return turned(blocked).tolist()
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def turned_with_an_axis_more(blocked):
+    """The answer has an axis more than the mask.
+
+    ~blocked keeps the shape.
+    """
+    return turned(blocked).unsqueeze(0)
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def everything_blocked(blocked):
+    """The answer is False everywhere.
+
+    Turn every value round: ~blocked.
+    """
+    return turned(blocked, turn=torch.zeros_like)
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def turned_on_the_cpu(blocked):
+    """The answer is made on the CPU, wherever the mask is.
+
+    ~blocked is on the device of blocked.
+    """
+    keep = turned(blocked)
+    return torch.zeros(keep.shape, dtype=torch.bool) if blocked.is_meta else keep
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -169,8 +371,11 @@ def positions_in_the_dtype_of_the_lengths(lengths, max_len):
 
     Leave torch.arange as it comes, in int64; the comparison takes two dtypes.
     """
-    positions = torch.arange(max_len, device=lengths.device).to(lengths.dtype)
-    return positions < lengths[:, None, None, None]
+
+    def count(lengths, max_len):
+        return counted(lengths, max_len).to(lengths.dtype)
+
+    return padding(lengths, max_len, count=count)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -179,7 +384,7 @@ def one_key_too_many(lengths, max_len):
 
     The keys of a sentence of length n are 0 to n - 1, so compare with <.
     """
-    return torch.arange(max_len, device=lengths.device) <= lengths[:, None, None, None]
+    return padding(lengths, max_len, seen=torch.le)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -188,7 +393,7 @@ def padding_kept(lengths, max_len):
 
     True means may attend: positions < lengths.
     """
-    return torch.arange(max_len, device=lengths.device) >= lengths[:, None, None, None]
+    return padding(lengths, max_len, seen=torch.ge)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -197,8 +402,11 @@ def padding_on_the_left(lengths, max_len):
 
     Padding follows the sentence: keep the positions below its length.
     """
-    positions = torch.arange(max_len, device=lengths.device)
-    return positions >= max_len - lengths[:, None, None, None]
+
+    def count(lengths, max_len):
+        return counted(lengths, max_len).flip(0)
+
+    return padding(lengths, max_len, count=count)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -207,8 +415,7 @@ def padding_of_queries(lengths, max_len):
 
     Keys are the last axis of the scores, so the L stands last.
     """
-    positions = torch.arange(max_len, device=lengths.device)
-    return (positions < lengths[:, None, None, None]).mT
+    return padding(lengths, max_len, spread=lambda keep: keep[:, None, :, None])
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -217,7 +424,7 @@ def padding_without_axes(lengths, max_len):
 
     Put in the axes for heads and queries: keep[:, None, None, :].
     """
-    return torch.arange(max_len, device=lengths.device) < lengths[:, None]
+    return padding(lengths, max_len, spread=unchanged)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -226,8 +433,7 @@ def longest_instead_of_max_len(lengths, max_len):
 
     Number the keys with torch.arange(max_len).
     """
-    longest = int(lengths.max()) if len(lengths) else max_len
-    return torch.arange(longest, device=lengths.device) < lengths[:, None, None, None]
+    return padding(lengths, int(lengths.max()) if len(lengths) else max_len)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -237,7 +443,7 @@ def one_length_for_all(lengths, max_len):
     Compare the positions with lengths[:, None, None, None]: every row has its own.
     """
     longest = lengths.amax(0, keepdim=True).expand_as(lengths) if len(lengths) else lengths
-    return torch.arange(max_len, device=lengths.device) < longest[:, None, None, None]
+    return padding(longest, max_len)
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask)
@@ -246,8 +452,159 @@ def one_key_at_least(lengths, max_len):
 
     Length 0 keeps nothing. Rows that keep nothing are the matter of masked_softmax.
     """
-    positions = torch.arange(max_len, device=lengths.device)
-    return positions < lengths.clamp(min=1)[:, None, None, None]
+    return padding(lengths.clamp(min=1), max_len)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def one_key_too_few(lengths, max_len):
+    """Each sentence loses its last key: positions are counted from 1, or compared with one less
+    than the length.
+
+    The keys of a sentence of length n are 0 to n - 1, so compare with n: positions < lengths.
+    """
+
+    def count(lengths, max_len):
+        return counted(lengths, max_len) + 1
+
+    return padding(lengths, max_len, count=count)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def slice_ends_before_the_last_key(lengths, max_len):
+    """A slice ends at n - 1: one key too few, and for n = 0 all but one of them, since -1 counts
+    from the end.
+
+    A slice up to n holds the keys 0 to n - 1: keep[b, :n] = True.
+    """
+    ends = lengths - 1
+    return padding(torch.where(ends < 0, max_len + ends, ends), max_len)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def last_key_only(lengths, max_len):
+    """Of each sentence one key alone is kept, the one at its length.
+
+    Keep all positions below the length: compare with <.
+    """
+    return padding(lengths, max_len, seen=torch.eq)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def shortest_for_all(lengths, max_len):
+    """Every sentence is given the length of the shortest one.
+
+    Compare the positions with lengths[:, None, None, None]: every row has its own.
+    """
+    shortest = lengths.amin(0, keepdim=True).expand_as(lengths) if len(lengths) else lengths
+    return padding(shortest, max_len)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def first_length_for_all(lengths, max_len):
+    """Every sentence is given the length of the first one.
+
+    Compare the positions with lengths[:, None, None, None]: every row has its own.
+    """
+    return padding(lengths[:1].expand_as(lengths), max_len)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def one_key_too_many_in_the_mask(lengths, max_len):
+    """The mask has max_len + 1 keys.
+
+    Number the keys 0 to max_len - 1: torch.arange(max_len).
+    """
+    return padding(lengths, max_len + 1)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def padding_without_an_axis(lengths, max_len):
+    """The mask is (B, 1, L): one axis is missing, that of the heads or that of the queries.
+
+    Put in both axes: keep[:, None, None, :].
+    """
+    return padding(lengths, max_len, spread=lambda keep: keep[:, None])
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def padding_along_the_heads(lengths, max_len):
+    """The mask is (B, L, 1, 1): the keys stand where the heads belong.
+
+    Keys are the last axis of the scores, so the L stands last.
+    """
+    return padding(lengths, max_len, spread=lambda keep: keep[:, :, None, None])
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def sentences_behind_the_heads(lengths, max_len):
+    """The mask is (1, 1, B, L): the sentences stand where the queries belong.
+
+    Put the new axes between sentences and keys: keep[:, None, None, :].
+    """
+    return padding(lengths, max_len, spread=lambda keep: keep[None, None])
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def padding_for_every_query(lengths, max_len):
+    """The mask is (B, 1, L, L): it is repeated for as many queries as keys.
+
+    Leave the axis of the queries at 1; it broadcasts over any number of them.
+    """
+    return padding(lengths, max_len).expand(-1, -1, max_len, -1)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def padding_of_numbers(lengths, max_len):
+    """The answer is a mask of the numbers 0 and 1, not of booleans.
+
+    A comparison is boolean by itself: return it as it comes.
+    """
+    return padding(lengths, max_len).int()
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def lengths_less_one_in_place(lengths, max_len):
+    """1 is subtracted from the caller's own lengths, by -= or an operator with a trailing
+    underscore.
+
+    Write lengths - 1: it makes a new tensor. Here the comparison with < needs none.
+    """
+    keep = padding(lengths, max_len)
+    lengths -= 1
+    return keep
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def lengths_raised_in_place(lengths, max_len):
+    """The caller's own lengths are changed: 0 becomes 1, by an operator with a trailing
+    underscore.
+
+    Leave the lengths as they are: a sentence of length 0 keeps nothing.
+    """
+    lengths.clamp_(min=1)
+    return padding(lengths, max_len)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def positions_on_the_cpu(lengths, max_len):
+    """The positions are made on the CPU, wherever the lengths are.
+
+    Hand device=lengths.device to torch.arange.
+    """
+
+    def count(lengths, max_len):
+        return torch.arange(max_len)
+
+    return padding(lengths, max_len, count=count)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def padding_in_one_buffer(lengths, max_len, places={}):  # noqa: B006 (the mistake)
+    """One buffer is kept for each shape, so a later call writes over an earlier answer.
+
+    Make a new tensor in every call.
+    """
+    return written_over(places, padding(lengths, max_len))
 
 
 @mistake(of="padding_mask", caught_by=test_padding_mask, null=True)
@@ -256,8 +613,7 @@ def padding_mask_of_ones(lengths, max_len):
 
     Compare the position of each key with the length of the sentence.
     """
-    shape = (len(lengths), 1, 1, max_len)
-    return torch.ones(shape, dtype=torch.bool, device=lengths.device)
+    return padding(torch.full_like(lengths, max_len, dtype=torch.int64), max_len)
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -266,9 +622,11 @@ def masks_counted_in_a_byte(*masks):
 
     A logical and needs no count: combined & mask.
     """
-    given = [mask for mask in masks if mask is not None]
-    count = sum(mask.to(torch.uint8) for mask in given)
-    return count == len(given) % 256 if given else None
+
+    def join(masks):
+        return sum(mask.to(torch.uint8) for mask in masks) == len(masks) % 256
+
+    return combined(*masks, join=join)
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -277,11 +635,7 @@ def either_mask(*masks):
 
     A key is seen only if every mask keeps it: `and`, not `or`.
     """
-    combined = None
-    for mask in masks:
-        if mask is not None:
-            combined = mask if combined is None else combined | mask
-    return combined
+    return combined(*masks, join=lambda masks: reduce(operator.or_, masks))
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -290,7 +644,7 @@ def second_mask_dropped(*masks):
 
     Join every further mask with &.
     """
-    return next((mask for mask in masks if mask is not None), None)
+    return combined(*masks, choose=lambda masks: given(masks)[:1])
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -299,10 +653,7 @@ def third_mask_dropped(*masks):
 
     Any number may come: go through all of them in a loop.
     """
-    given = [mask for mask in masks if mask is not None][:2]
-    if len(given) < 2:
-        return given[0] if given else None
-    return given[0] & given[1]
+    return combined(*masks, choose=lambda masks: given(masks)[:2])
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -311,10 +662,7 @@ def none_not_skipped(*masks):
 
     Leave it out before you combine: `if mask is not None`.
     """
-    combined, *others = masks
-    for mask in others:
-        combined = combined & mask
-    return combined
+    return combined(*masks, choose=list)
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -323,11 +671,7 @@ def truth_of_a_mask(*masks):
 
     Ask `if mask is not None`.
     """
-    combined = None
-    for mask in masks:
-        if mask:
-            combined = mask if combined is None else combined & mask
-    return combined
+    return combined(*masks, choose=lambda masks: [mask for mask in masks if mask])
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -336,13 +680,14 @@ def combined_in_place(*masks):
 
     Write combined = combined & mask: it makes a new mask.
     """
-    combined = None
-    for mask in masks:
-        if combined is None:
-            combined = mask
-        elif mask is not None:
-            combined &= mask
-    return combined
+
+    def join(masks):
+        first, *others = masks
+        for mask in others:
+            first &= mask
+        return first
+
+    return combined(*masks, join=join)
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -351,11 +696,7 @@ def ones_for_no_mask(*masks):
 
     Return None: a mask of ones costs memory and time, and its size cannot be known here.
     """
-    combined = torch.ones((), dtype=torch.bool)
-    for mask in masks:
-        if mask is not None:
-            combined = combined.to(mask.device) & mask
-    return combined
+    return combined(*masks, nothing=lambda: torch.ones((), dtype=torch.bool))
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -364,9 +705,12 @@ def third_mask_dropped_beside_none(*masks):
 
     Skip None inside the loop over all the masks.
     """
-    given = [mask for mask in masks if mask is not None]
-    given = given[:2] if len(given) < len(masks) else given
-    return torch.stack(torch.broadcast_tensors(*given)).all(0) if given else None
+
+    def choose(masks):
+        chosen = given(masks)
+        return chosen[:2] if len(chosen) < len(masks) else chosen
+
+    return combined(*masks, choose=choose)
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks)
@@ -375,13 +719,157 @@ def third_mask_combined_in_place(*masks):
 
     Write combined = combined & mask: it makes a new mask.
     """
-    given = [mask for mask in masks if mask is not None]
-    if not given:
-        return None
-    combined = torch.stack(torch.broadcast_tensors(*given)).all(0)
-    if len(given) > 2 and given[0].shape == combined.shape:
-        given[0].copy_(combined)
-    return combined
+
+    def join(masks):
+        keep = kept_by_all(masks)
+        if len(masks) > 2 and masks[0].shape == keep.shape:
+            masks[0].copy_(keep)
+        return keep
+
+    return combined(*masks, join=join)
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def last_mask_dropped(*masks):
+    """The last mask has no effect: the loop ends one mask too early.
+
+    Go through all masks, the last one too.
+    """
+    return combined(*masks, choose=lambda masks: given(masks)[:1] + given(masks)[1:-1])
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def last_mask_alone(*masks):
+    """Each mask takes the place of the one before, so that the last one alone remains.
+
+    Join them: combined = combined & mask.
+    """
+    return combined(*masks, choose=lambda masks: given(masks)[-1:])
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def none_ends_the_loop(*masks):
+    """The first None ends the loop, and the masks after it are dropped.
+
+    Skip None and go on: continue, not break or return.
+    """
+    return combined(
+        *masks, choose=lambda masks: list(takewhile(lambda mask: mask is not None, masks))
+    )
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def none_wins(*masks):
+    """If one of the masks is None the answer is None.
+
+    None hides nothing: skip it, and combine the others.
+    """
+    return combined(
+        *masks, choose=lambda masks: given(masks) if len(given(masks)) == len(masks) else []
+    )
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def one_of_both_masks(*masks):
+    """The masks are joined by exclusive or: a key that two masks keep is hidden.
+
+    Join them by `and`: combined & mask.
+    """
+    return combined(*masks, join=lambda masks: reduce(operator.xor, masks))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def combined_the_wrong_way_round(*masks):
+    """The answer is True where a key is hidden.
+
+    True means may attend: return what the masks keep, without ~.
+    """
+    return combined(*masks, join=lambda masks: ~kept_by_all(masks))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def stacked_without_broadcasting(*masks):
+    """The masks are stacked, which takes masks of one shape alone.
+
+    Join them one by one with &, which broadcasts.
+    """
+    return combined(*masks, join=lambda masks: torch.stack(masks).all(0))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def counts_of_masks(*masks):
+    """The masks are added up: the answer holds how many of them keep each key.
+
+    Join booleans by `and`: combined & mask.
+    """
+    return combined(*masks, join=lambda masks: sum(mask.long() for mask in masks))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def combined_to_numbers(*masks):
+    """The answer is a mask of the numbers 0 and 1, not of booleans.
+
+    Join the masks with &, which stays boolean, instead of a product or a minimum.
+    """
+    keep = combined(*masks)
+    return keep if keep is None else keep.int()
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def nothing_kept_for_no_mask(*masks):
+    """Without any mask the answer is a mask that keeps nothing, instead of None.
+
+    Return None: what no mask hides is seen.
+    """
+    return combined(*masks, nothing=lambda: torch.zeros((), dtype=torch.bool))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def empty_tensor_for_no_mask(*masks):
+    """Without any mask the answer is an empty tensor, instead of None.
+
+    Return None where no mask is left.
+    """
+    return combined(*masks, nothing=lambda: torch.empty(0))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def true_for_no_mask(*masks):
+    """Without any mask the answer is the Python value True, instead of None.
+
+    Return None where no mask is left.
+    """
+    return combined(*masks, nothing=lambda: True)
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def first_of_no_masks(*masks):
+    """Without any mask the first of none is asked for, which raises an IndexError.
+
+    Ask first whether a mask is left, and return None if not.
+    """
+    return combined(*masks, nothing=lambda: [][0])
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def error_for_no_mask(*masks):
+    """Without any mask there is an error: torch.stack, or a reduction, of nothing.
+
+    Ask first whether a mask is left, and return None if not.
+    """
+    return combined(*masks, nothing=lambda: torch.stack([]))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def first_mask_overwritten(*masks):
+    """The result is written into the first mask of the caller where it has the right shape.
+
+    Write combined = combined & mask: it makes a new mask.
+    """
+    keep = combined(*masks)
+    if keep is not None and given(masks)[0].shape == keep.shape and keep.dtype == torch.bool:
+        given(masks)[0].copy_(keep)
+    return keep
 
 
 @mistake(of="combine_masks", caught_by=test_combine_masks, null=True)
@@ -399,7 +887,7 @@ def polarity_inverted(scores, keep):
 
     True means may attend, so -inf goes where keep is False.
     """
-    return right(scores, None if keep is None else ~keep)
+    return masked(scores, None if keep is None else ~keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -408,8 +896,11 @@ def masked_after_the_softmax(scores, keep):
 
     Hide the scores before the softmax: a hidden key must not take a share of the sum.
     """
-    weights = torch.softmax(wide(scores), -1)
-    return torch.where(everything_if_none(scores, keep), weights, 0.0).to(scores.dtype)
+
+    def close(weights, keep):
+        return torch.where(keep, weights, 0.0)
+
+    return masked(scores, keep, hide=unchanged, mend=unchanged, close=close)
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -418,7 +909,7 @@ def hidden_scores_zero(scores, keep):
 
     Set them to -inf: e^-inf is 0.
     """
-    return replaced(scores, keep, 0.0)
+    return masked(scores, keep, hide=filled(0.0))
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -427,7 +918,7 @@ def hidden_scores_minus_five(scores, keep):
 
     Set them to -inf: e^-inf is 0.
     """
-    return replaced(scores, keep, -5.0)
+    return masked(scores, keep, hide=filled(-5.0))
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -436,8 +927,11 @@ def zero_means_hidden(scores, keep):
 
     Ask the mask which keys are hidden, not the scores: torch.where(keep, scores, -torch.inf).
     """
-    visible = torch.where(everything_if_none(scores, keep), scores, 0.0)
-    return right(visible, visible != 0)
+
+    def visible(scores, keep):
+        return torch.where(everything_if_none(scores, keep), scores, 0.0) != 0
+
+    return masked(scores, keep, visible=visible)
 
 
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
@@ -446,7 +940,7 @@ def hidden_scores_minus_hundred(scores, keep):
 
     Set them to -inf: e^-inf is 0, however low the other scores of the row are.
     """
-    return replaced(scores, keep, -100.0)
+    return masked(scores, keep, hide=filled(-100.0))
 
 
 @mistake(of="masked_softmax", caught_by=test_large_scores)
@@ -455,7 +949,7 @@ def hidden_scores_minus_ten_thousand(scores, keep):
 
     Set them to -inf: it is below every score.
     """
-    return replaced(scores, keep, -1e4)
+    return masked(scores, keep, hide=filled(-1e4))
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -464,10 +958,7 @@ def large_number_in_half_precision(scores, keep):
 
     Set them to -inf, which every floating dtype has.
     """
-    keep = everything_if_none(scores, keep)
-    empty = ~keep.any(-1, keepdim=True)
-    safe = scores.masked_fill(~keep, -1e9).masked_fill(empty, 0.0)
-    return torch.softmax(safe, -1).masked_fill(empty, 0.0)
+    return masked(scores, keep, widen=unchanged, hide=filled(-1e9))
 
 
 @mistake(of="masked_softmax", caught_by=test_empty_rows)
@@ -476,8 +967,7 @@ def empty_rows_uniform(scores, keep):
 
     Give such rows the weights 0: find them with keep.any(-1, keepdim=True).
     """
-    hidden = torch.where(everything_if_none(scores, keep), wide(scores), -1e9)
-    return torch.softmax(hidden, -1).to(scores.dtype)
+    return masked(scores, keep, hide=filled(-1e9), mend=unchanged, close=unchanged)
 
 
 @mistake(of="masked_softmax", caught_by=test_empty_rows)
@@ -486,8 +976,7 @@ def empty_rows_nan(scores, keep):
 
     Put ordinary scores into such rows before the softmax, and weights of 0 after it.
     """
-    hidden = torch.where(everything_if_none(scores, keep), wide(scores), -torch.inf)
-    return torch.softmax(hidden, -1).to(scores.dtype)
+    return masked(scores, keep, mend=unchanged, close=unchanged)
 
 
 @mistake(of="masked_softmax", caught_by=test_empty_rows)
@@ -496,9 +985,11 @@ def only_an_empty_mask(scores, keep):
 
     Ask row by row: keep.any(-1, keepdim=True).
     """
-    if keep is not None and not keep.any():
-        return torch.zeros_like(scores)
-    return empty_rows_nan(scores, keep)
+
+    def mend(numbers, keep, *_):
+        return numbers if keep.any() else torch.zeros_like(numbers)
+
+    return masked(scores, keep, mend=mend, close=mend)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -507,10 +998,14 @@ def nan_removed_afterwards(scores, keep):
 
     Mend such rows before the softmax, so that no NaN is ever computed.
     """
-    keep = everything_if_none(scores, keep)
-    hidden = torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
-    weights = torch.softmax(wide(scores).nan_to_num() + hidden, -1)
-    return weights.nan_to_num(nan=0.0).to(scores.dtype)
+
+    def hide(scores, keep):
+        return with_infinity(scores.nan_to_num(), keep)
+
+    def close(weights, keep):
+        return weights.nan_to_num(nan=0.0)
+
+    return masked(scores, keep, hide=hide, mend=unchanged, close=close)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -519,10 +1014,16 @@ def empty_rows_unhidden(scores, keep):
 
     Put 0 into the scores of empty rows before the softmax; do not rely on what they hold.
     """
-    keep = everything_if_none(scores, keep)
-    seen = keep | ~keep.any(-1, keepdim=True)
-    weights = torch.softmax(torch.where(seen, wide(scores), -torch.inf), -1)
-    return (weights * keep).to(scores.dtype)
+    return masked(scores, keep, mend=unhidden, close=lambda weights, keep: weights * keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_gradient)
+def empty_rows_keep_their_scores(scores, keep):
+    """Empty rows keep their scores, and their weights are set to 0: the gradient of NaN is NaN.
+
+    Put 0 into the scores of empty rows before the softmax; do not rely on what they hold.
+    """
+    return masked(scores, keep, mend=unhidden)
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -531,8 +1032,7 @@ def zero_times_infinity(scores, keep):
 
     Choose with torch.where or masked_fill, without a multiplication.
     """
-    hidden = ~everything_if_none(scores, keep)
-    return torch.softmax(scores + hidden * -torch.inf, -1)
+    return masked(scores, keep, hide=lambda scores, keep: scores + ~keep * -torch.inf)
 
 
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
@@ -541,11 +1041,7 @@ def infinity_added(scores, keep):
 
     Replace hidden scores, do not add to them: torch.where(keep, scores, -torch.inf).
     """
-    keep = everything_if_none(scores, keep)
-    hidden = torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
-    empty = ~keep.any(-1, keepdim=True)
-    added = (wide(scores) + hidden).masked_fill(empty, 0.0)
-    return torch.softmax(added, -1).masked_fill(empty, 0.0).to(scores.dtype)
+    return masked(scores, keep, hide=with_infinity)
 
 
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
@@ -554,11 +1050,9 @@ def maximum_of_hidden_scores(scores, keep):
 
     Hide the scores first, then take the maximum of what is kept.
     """
-    keep = everything_if_none(scores, keep)
-    powers = torch.exp(wide(scores) - wide(scores).amax(-1, keepdim=True)) * keep
-    total = powers.sum(-1, keepdim=True)
-    total = torch.where(keep.any(-1, keepdim=True), total, 1.0)
-    return (powers / total).to(scores.dtype)
+    return masked(
+        scores, keep, hide=unchanged, mend=unchanged, power=multiplied, total=one_if_empty
+    )
 
 
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
@@ -567,10 +1061,19 @@ def renormalised(scores, keep):
 
     On paper that is right, but a large hidden score leaves 0/0. Hide the scores first.
     """
-    keep = everything_if_none(scores, keep)
-    kept = torch.where(keep, torch.softmax(wide(scores), -1), 0.0)
-    total = torch.where(keep.any(-1, keepdim=True), kept.sum(-1, keepdim=True), 1.0)
-    return (kept / total).to(scores.dtype)
+
+    def power(distances, keep):
+        return torch.where(keep, torch.softmax(distances, -1), 0.0)
+
+    return masked(
+        scores,
+        keep,
+        hide=unchanged,
+        mend=unchanged,
+        close=unchanged,
+        power=power,
+        total=one_if_empty,
+    )
 
 
 @mistake(of="masked_softmax", caught_by=test_large_scores)
@@ -579,11 +1082,7 @@ def no_maximum_subtracted(scores, keep):
 
     Use torch.softmax, which does it, or subtract the maximum of the kept scores.
     """
-    keep = everything_if_none(scores, keep)
-    powers = torch.exp(torch.where(keep, wide(scores), -torch.inf))
-    total = powers.sum(-1, keepdim=True)
-    total = torch.where(keep.any(-1, keepdim=True), total, 1.0)
-    return (powers / total).to(scores.dtype)
+    return masked(scores, keep, shift=unchanged)
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -592,11 +1091,11 @@ def epsilon_in_the_denominator(scores, keep):
 
     Divide by the sum itself, and treat rows that keep nothing apart.
     """
-    keep = everything_if_none(scores, keep)
-    hidden = torch.where(keep, wide(scores), -torch.inf)
-    top = hidden.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
-    powers = torch.exp(hidden - top)
-    return (powers / (powers.sum(-1, keepdim=True) + 1e-6)).to(scores.dtype)
+
+    def total(powers, keep, dim):
+        return summed(powers, keep, dim) + 1e-6
+
+    return masked(scores, keep, total=total)
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -606,7 +1105,7 @@ def softmax_over_queries(scores, keep):
     Keys are the last axis: dim=-1.
     """
     keep = everything_if_none(scores, keep).expand_as(scores)
-    return right(scores.mT, keep.mT).mT
+    return masked(scores.mT, keep.mT).mT
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
@@ -615,7 +1114,7 @@ def scaled_once_more(scores, keep):
 
     Take the scores as they come: they are scaled before they get here, and by the head width.
     """
-    return right(wide(scores) / scores.shape[-1] ** 0.5, keep).to(scores.dtype)
+    return masked(scores, keep, widen=lambda scores: wide(scores) / scores.shape[-1] ** 0.5)
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -625,7 +1124,7 @@ def padding_hides_queries(scores, keep):
     Use the mask as it comes: broadcasting fills the axis of size 1.
     """
     padding = keep is not None and keep.ndim == 4 and keep.shape[-2] == 1
-    return right(scores, keep.mT if padding else keep)
+    return masked(scores, keep.mT if padding else keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -634,9 +1133,8 @@ def mask_squeezed(scores, keep):
 
     Leave the mask (B, 1, 1, L): its axes of size 1 say what it holds for.
     """
-    return right(
-        scores, None if keep is None else keep.squeeze((-3, -2)) if keep.ndim > 3 else keep
-    )
+    four = keep is not None and keep.ndim > 3
+    return masked(scores, keep.squeeze((-3, -2)) if four else keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -646,7 +1144,7 @@ def mask_of_the_first_sentence(scores, keep):
     Let the whole mask broadcast; do not index into it.
     """
     shared = keep is not None and keep.ndim == 4 and keep.shape[-2] == 1
-    return right(scores, keep[:1] if shared else keep)
+    return masked(scores, keep[:1] if shared else keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_broadcasting)
@@ -655,8 +1153,8 @@ def none_not_expected(scores, keep):
 
     None hides nothing: then it is the plain softmax of the scores.
     """
-    empty = ~keep.any(-1, keepdim=True)
-    return right(scores, keep).masked_fill(empty, 0.0)
+    keep.any(-1, keepdim=True)
+    return masked(scores, keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -665,12 +1163,7 @@ def half_precision_not_raised(scores, keep):
 
     Compute in float32 (scores.float()) and convert the weights back at the end.
     """
-    keep = everything_if_none(scores, keep)
-    hidden = torch.where(keep, scores, -torch.inf)
-    top = hidden.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
-    powers = torch.exp(hidden - top)
-    total = powers.sum(-1, keepdim=True)
-    return powers / torch.where(keep.any(-1, keepdim=True), total, 1.0)
+    return masked(scores, keep, widen=unchanged)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -679,7 +1172,7 @@ def dtype_promoted(scores, keep):
 
     Convert the result to the dtype of the scores: .to(scores.dtype).
     """
-    return right(wide(scores), keep)
+    return masked(scores, keep, narrow=unchanged)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -688,7 +1181,7 @@ def float64_lowered(scores, keep):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return right(scores.float(), keep).to(scores.dtype)
+    return masked(scores, keep, widen=torch.Tensor.float)
 
 
 @mistake(of="masked_softmax", caught_by=test_manners)
@@ -697,7 +1190,7 @@ def scores_overwritten(scores, keep):
 
     Use torch.where or masked_fill without the underscore: both make a new tensor.
     """
-    weights = right(scores, keep)
+    weights = masked(scores, keep)
     if keep is not None:
         scores.data.masked_fill_(~keep, -torch.inf)
     return weights
@@ -709,12 +1202,10 @@ def mask_overwritten(scores, keep):
 
     Make a new mask: seen = keep | empty instead of keep |= empty.
     """
-    if keep is None:
-        return right(scores, keep)
-    empty = ~keep.any(-1, keepdim=True)
-    keep |= empty
-    safe = torch.where(empty, 0.0, torch.where(keep, wide(scores), -torch.inf))
-    return torch.softmax(safe, -1).masked_fill(empty, 0.0).to(scores.dtype)
+    weights = masked(scores, keep)
+    if keep is not None:
+        keep |= rows_without_keys(keep)
+    return weights
 
 
 @mistake(of="masked_softmax", caught_by=test_manners)
@@ -725,7 +1216,7 @@ def view_of_strided_scores(scores, keep):
     """
     rows = scores.view(-1, scores.shape[-1])
     keep = everything_if_none(scores, keep).expand_as(scores).reshape(rows.shape)
-    return right(rows, keep).view(scores.shape)
+    return masked(rows, keep).view(scores.shape)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -734,7 +1225,7 @@ def graph_cut(scores, keep):
 
     Use PyTorch operators only, from the scores to the weights.
     """
-    return right(scores.detach(), keep)
+    return masked(scores.detach(), keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -743,12 +1234,7 @@ def denominator_detached(scores, keep):
 
     Only the maximum may be detached, because it cancels. The sum must stay.
     """
-    keep = everything_if_none(scores, keep)
-    hidden = torch.where(keep, wide(scores), -torch.inf)
-    top = hidden.detach().amax(-1, keepdim=True).nan_to_num(neginf=0.0)
-    powers = torch.exp(hidden - top)
-    total = torch.where(keep.any(-1, keepdim=True), powers.sum(-1, keepdim=True), 1.0)
-    return (powers / total.detach()).to(scores.dtype)
+    return masked(scores, keep, total=summed_as_a_constant)
 
 
 @mistake(of="masked_softmax", caught_by=test_large_scores)
@@ -758,9 +1244,8 @@ def no_mask_by_hand(scores, keep):
     Use torch.softmax for keep=None, too, on the scores with their graph.
     """
     if keep is not None:
-        return right(scores, keep)
-    powers = torch.exp(wide(scores.detach()))
-    return (powers / powers.sum(-1, keepdim=True)).to(scores.dtype)
+        return masked(scores, keep)
+    return masked(scores.detach(), keep, shift=unchanged)
 
 
 @mistake(of="masked_softmax", caught_by=test_large_scores)
@@ -769,7 +1254,7 @@ def no_maximum_behind_broadcast_masks(scores, keep):
 
     Use torch.softmax, whatever the shape of the mask.
     """
-    return (no_maximum_subtracted if broadcasts(scores, keep) else right)(scores, keep)
+    return masked(scores, keep, shift=unchanged if broadcasts(scores, keep) else shifted)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -779,7 +1264,7 @@ def no_maximum_beside_empty_rows(scores, keep):
     Mend the empty rows, and then take torch.softmax of all rows.
     """
     empty_rows = keep is not None and not keep.any(-1).all()
-    return (no_maximum_subtracted if empty_rows else right)(scores, keep)
+    return masked(scores, keep, shift=unchanged if empty_rows else shifted)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -788,7 +1273,7 @@ def graph_cut_without_a_mask(scores, keep):
 
     Take torch.softmax of the scores themselves for keep=None, without detach.
     """
-    return right(scores.detach() if keep is None else scores, keep)
+    return masked(scores.detach() if keep is None else scores, keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -797,7 +1282,7 @@ def graph_cut_behind_broadcast_masks(scores, keep):
 
     Use PyTorch operators only, whatever the shape of the mask.
     """
-    return right(scores.detach() if broadcasts(scores, keep) else scores, keep)
+    return masked(scores.detach() if broadcasts(scores, keep) else scores, keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -806,7 +1291,7 @@ def graph_cut_in_half_precision(scores, keep):
 
     Raise them with scores.float(), which keeps the graph.
     """
-    return right(scores.detach() if scores.dtype.itemsize == 2 else scores, keep)
+    return masked(scores.detach() if scores.dtype.itemsize == 2 else scores, keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -816,7 +1301,7 @@ def denominator_detached_in_half_precision(scores, keep):
     Only the maximum may be detached, because it cancels. The sum must stay.
     """
     half = scores.dtype.itemsize == 2 and keep is not None
-    return (denominator_detached if half else right)(scores, keep)
+    return masked(scores, keep, total=summed_as_a_constant if half else summed)
 
 
 @mistake(of="masked_softmax", caught_by=test_gradient)
@@ -825,7 +1310,9 @@ def float32_empty_rows_unhidden(scores, keep):
 
     NaN * 0 is NaN: put 0 into the scores of empty rows before the softmax, in every dtype.
     """
-    return (empty_rows_unhidden if scores.dtype == torch.float32 else right)(scores, keep)
+    if scores.dtype != torch.float32:
+        return masked(scores, keep)
+    return empty_rows_unhidden(scores, keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -834,7 +1321,7 @@ def half_precision_not_raised_without_a_mask(scores, keep):
 
     Compute in float32 (scores.float()) for keep=None, too.
     """
-    return (half_precision_not_raised if keep is None else right)(scores, keep)
+    return masked(scores, keep, widen=unchanged if keep is None else wide)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -843,7 +1330,7 @@ def half_precision_not_raised_behind_broadcast_masks(scores, keep):
 
     Compute in float32 (scores.float()), whatever the shape of the mask.
     """
-    return (half_precision_not_raised if broadcasts(scores, keep) else right)(scores, keep)
+    return masked(scores, keep, widen=unchanged if broadcasts(scores, keep) else wide)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -852,7 +1339,7 @@ def dtype_promoted_without_a_mask(scores, keep):
 
     Convert them to the dtype of the scores for keep=None, too.
     """
-    return right(wide(scores) if keep is None else scores, keep)
+    return masked(scores, keep, narrow=unchanged if keep is None else converted_back)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -862,7 +1349,7 @@ def first_sentence_in_half_precision(scores, keep):
     Let the whole mask broadcast, whatever the dtype.
     """
     first = scores.dtype.itemsize == 2 and keep is not None and keep.ndim == 4
-    return right(scores, keep[:1] if first else keep)
+    return masked(scores, keep[:1] if first else keep)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -871,7 +1358,8 @@ def empty_rows_nan_in_half_precision(scores, keep):
 
     Mend such rows before the softmax, whatever the dtype.
     """
-    return (empty_rows_nan if scores.dtype.itemsize == 2 else right)(scores, keep)
+    step = unchanged if scores.dtype.itemsize == 2 else zero_in_empty_rows
+    return masked(scores, keep, mend=step, close=step)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
@@ -880,7 +1368,7 @@ def infinity_added_in_half_precision(scores, keep):
 
     Replace hidden scores in every dtype: torch.where(keep, scores, -torch.inf).
     """
-    return (infinity_added if scores.dtype.itemsize == 2 else right)(scores, keep)
+    return masked(scores, keep, hide=with_infinity if scores.dtype.itemsize == 2 else replaced)
 
 
 @mistake(of="masked_softmax", caught_by=test_hidden_scores)
@@ -889,7 +1377,7 @@ def infinity_added_by_broadcast_masks(scores, keep):
 
     Replace hidden scores, whatever the shape of the mask.
     """
-    return (infinity_added if broadcasts(scores, keep) else right)(scores, keep)
+    return masked(scores, keep, hide=with_infinity if broadcasts(scores, keep) else replaced)
 
 
 @mistake(of="masked_softmax", caught_by=test_manners)
@@ -898,7 +1386,7 @@ def scores_overwritten_without_a_mask(scores, keep):
 
     Return the new tensor that torch.softmax makes.
     """
-    weights = right(scores, keep)
+    weights = masked(scores, keep)
     if keep is None and not scores.requires_grad:
         scores.copy_(weights)
     return weights
@@ -910,7 +1398,10 @@ def scores_overwritten_in_float64(scores, keep):
 
     Use torch.where or masked_fill without the underscore: both make a new tensor.
     """
-    return (scores_overwritten if scores.dtype == torch.float64 else right)(scores, keep)
+    weights = masked(scores, keep)
+    if keep is not None and scores.dtype == torch.float64:
+        scores.data.masked_fill_(~keep, -torch.inf)
+    return weights
 
 
 @mistake(of="masked_softmax", caught_by=test_manners)
@@ -919,7 +1410,183 @@ def broadcast_mask_overwritten(scores, keep):
 
     Make a new mask: seen = keep | empty instead of keep |= empty.
     """
-    return (mask_overwritten if broadcasts(scores, keep) else right)(scores, keep)
+    weights = masked(scores, keep)
+    if broadcasts(scores, keep):
+        keep |= rows_without_keys(keep)
+    return weights
+
+
+@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+def minus_a_billion_added(scores, keep):
+    """-1e9 is added to hidden scores, and a score of 1e30 makes light of it.
+
+    Replace hidden scores, do not add to them: torch.where(keep, scores, -torch.inf).
+    """
+    return masked(scores, keep, hide=lambda scores, keep: scores + torch.where(keep, 0.0, -1e9))
+
+
+@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+def minus_ten_thousand_added(scores, keep):
+    """-10,000 is added to hidden scores, which is little for large ones.
+
+    Replace hidden scores, do not add to them: torch.where(keep, scores, -torch.inf).
+    """
+    return masked(scores, keep, hide=lambda scores, keep: scores + torch.where(keep, 0.0, -1e4))
+
+
+@mistake(of="masked_softmax", caught_by=test_values)
+def hidden_scores_plus_infinity(scores, keep):
+    """Hidden scores are set to +inf, and inf - inf is NaN: the sign is lost.
+
+    Set them to -inf.
+    """
+    return masked(scores, keep, hide=filled(torch.inf))
+
+
+@mistake(of="masked_softmax", caught_by=test_empty_rows)
+def empty_rows_equal_shares(scores, keep):
+    """Rows with nothing to attend to are given equal scores before the softmax, and not the
+    weights 0 after it.
+
+    Set their weights to 0 after the softmax as well.
+    """
+    return masked(scores, keep, close=unchanged)
+
+
+@mistake(of="masked_softmax", caught_by=test_empty_rows)
+def empty_rows_opened(scores, keep):
+    """A row with nothing to attend to attends to all keys by their scores.
+
+    Give such rows the weights 0: find them with keep.any(-1, keepdim=True).
+    """
+
+    def visible(scores, keep):
+        keep = everything_if_none(scores, keep)
+        return keep | rows_without_keys(keep)
+
+    return masked(scores, keep, visible=visible)
+
+
+@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+def powers_multiplied_by_the_mask(scores, keep):
+    """Hidden scores go through exp and are multiplied by 0 afterwards: NaN * 0 and inf * 0 are NaN,
+    and kept scores far below a hidden one vanish.
+
+    Replace hidden scores first: torch.where(keep, scores, -torch.inf).
+    """
+    return masked(
+        scores,
+        keep,
+        hide=unchanged,
+        mend=unchanged,
+        close=unchanged,
+        power=multiplied,
+        total=never_zero,
+    )
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def maximum_of_the_whole_tensor(scores, keep):
+    """One maximum is taken for all rows, so rows that lie far below it become 0/0.
+
+    Take the maximum of each row: amax(-1, keepdim=True).
+    """
+
+    def shift(hidden, scores, dim):
+        return hidden - hidden.detach().amax()
+
+    return masked(scores, keep, shift=shift)
+
+
+@mistake(of="masked_softmax", caught_by=test_values)
+def total_of_all_powers(scores, keep):
+    """The sum runs over all rows, so that each row sums to less than one.
+
+    Sum each row: sum(-1, keepdim=True).
+    """
+
+    def total(powers, keep, dim):
+        return powers.sum()
+
+    return masked(scores, keep, total=total)
+
+
+@mistake(of="masked_softmax", caught_by=test_values)
+def softmax_of_mended_rows_over_queries(scores, keep):
+    """The softmax runs over the queries: dim is that of the rows.
+
+    Keys are the last axis: dim=-1.
+    """
+
+    def close(weights, keep):
+        return torch.where(keep, weights, 0.0)
+
+    return masked(scores, keep, dim=-2 if scores.ndim > 1 else -1, close=close)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def scores_masked_in_place(scores, keep):
+    """-inf is written into the caller's scores by masked_fill_, which also fails where they need a
+    gradient.
+
+    Use masked_fill without the underscore: it makes a new tensor.
+    """
+    return masked(scores if keep is None else scores.masked_fill_(~keep, -torch.inf), keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def raised_scores_masked_in_place(scores, keep):
+    """-inf is written in place into scores that needed no raising: those are the caller's own.
+
+    Use masked_fill without the underscore: it makes a new tensor.
+    """
+    return masked(scores, keep, hide=lambda scores, keep: scores.masked_fill_(~keep, -torch.inf))
+
+
+@mistake(of="masked_softmax", caught_by=test_values)
+def weights_and_scores_returned(scores, keep):
+    """The masked scores are returned beside the weights.
+
+    Return the weights alone.
+    """
+    return masked(scores, keep), scores
+
+
+@mistake(of="masked_softmax", caught_by=test_values)
+def weights_squeezed(scores, keep):
+    """A squeeze drops the axes of size 1.
+
+    Leave the shape of the scores as it is.
+    """
+    return masked(scores, keep).squeeze()
+
+
+@mistake(of="masked_softmax", caught_by=test_hidden_scores)
+def maximum_of_hidden_scores_and_no_sum(scores, keep):
+    """The maximum is taken over hidden scores too: kept ones far below it vanish, and their sum,
+    0, is replaced by 1.
+
+    Hide the scores first, then take the maximum of what is kept: then no sum is 0.
+    """
+    return masked(
+        scores,
+        keep,
+        hide=unchanged,
+        mend=unchanged,
+        close=unchanged,
+        power=chosen,
+        total=never_zero,
+    )
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def no_maximum_and_no_sum(scores, keep):
+    """No maximum is subtracted before exp: large scores overflow, low ones vanish, and their sum,
+    0, is replaced by 1.
+
+    Use torch.softmax, or subtract the maximum of the kept scores: then no sum is 0.
+    """
+    return masked(scores, keep, shift=unchanged, total=never_zero)
 
 
 @mistake(of="masked_softmax", caught_by=test_values, null=True)
@@ -928,7 +1595,7 @@ def zeros(scores, keep):
 
     Nothing is computed yet.
     """
-    return torch.zeros_like(scores)
+    return torch.zeros_like(masked(scores, keep))
 
 
 @mistake(of="masked_softmax", caught_by=test_values, null=True)
@@ -937,7 +1604,7 @@ def mask_ignored(scores, keep):
 
     Hide the scores where keep is False before the softmax.
     """
-    return right(scores, None)
+    return masked(scores, None)
 
 
 @mistake(of="masked_softmax", caught_by=test_values, null=True)
@@ -956,7 +1623,7 @@ def argmax(scores, keep):
 
     That is argmax. Softmax leaves something for the others.
     """
-    weights = right(scores, keep)
+    weights = masked(scores, keep)
     return torch.zeros_like(weights).scatter(-1, weights.argmax(-1, keepdim=True), 1.0)
 
 
