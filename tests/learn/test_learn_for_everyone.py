@@ -6,13 +6,15 @@ axe-core is no part of the project: `npm pack axe-core` fetches it, and AXE name
 import json
 import os
 import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from grader.core.catalog import ROOT
 from tests.conftest import solution
-from tests.learn.learn_process import EDITOR, READY, learning, wait_until
+from tests.learn.learn_process import EDITOR, READY, learning, wait_until, write
 from tests.learn.test_learn_in_browser import TOO_WIDE, WRONG
 from tests.reporting.browser import PROGRAM, browser
 
@@ -143,3 +145,22 @@ def test_the_keyboard_alone_writes_an_answer_and_takes_a_hint(tab, served):
             break
     press(tab, "Enter")
     tab.until(f"document.querySelectorAll('.hint').length === {before + 1}")
+
+
+def test_after_a_minute_of_sleep_the_page_goes_on_and_nothing_is_lost(tab, served):
+    """The server stands still, as on a laptop that sleeps, while the person goes on writing."""
+    file = served.place / "ex01_softmax.py"
+    tab.open(served.page("ex01_softmax"))
+    tab.until(READY)
+    served.process.send_signal(signal.SIGSTOP)
+    try:
+        write(tab, WRONG + "# in the night\n")
+        time.sleep(60)
+        assert "# in the night" not in file.read_text()
+    finally:
+        served.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: file.read_text() == WRONG + "# in the night\n")
+    tab.until(READY)
+    assert "# in the night" in tab.run(f"{EDITOR}.state.doc.toString()")
+    write(tab, solution("ex01_softmax"))
+    tab.until("document.querySelector('.passed')?.textContent.includes('is passed') ?? false")

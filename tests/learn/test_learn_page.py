@@ -171,7 +171,9 @@ def test_a_line_of_another_text_is_not_marked(state):
     async def scenario():
         async with visited(state) as user:
             editor_of(user).value = "import torch\n" + TEXT
-            judged(state, checked(Verdict.FAILED, why="x is 1", diagnosis=DIAGNOSIS))
+            pinned = PinnedLine(line=2, name="return", got=(2,), right=(3,))
+            diagnosis = replace(DIAGNOSIS, pinned=pinned)
+            judged(state, checked(Verdict.FAILED, why="x is 1", diagnosis=diagnosis))
             await user.should_see("0 of 1 checks passed")
             assert editor_of(user).decorations == []
 

@@ -31,6 +31,13 @@ def test_a_save_is_the_file_and_leaves_nothing_beside_it(tab, path):
     assert tab.read_change() is None
 
 
+def test_a_save_puts_a_whole_new_file_in_the_place_of_the_old_one(tab, path):
+    before = path.open(encoding="utf-8")
+    tab.save("second\n")
+    assert before.read() == "first\n"  # who reads the old file meanwhile reads all of it
+    before.close()
+
+
 def test_a_change_of_another_program_is_seen_once(tab, path):
     assert tab.read_change() is None
     path.write_text("by vim\n")
