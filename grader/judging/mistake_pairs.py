@@ -107,8 +107,14 @@ def _pass_on(right: FunctionType, rest: dict[str, Any]) -> Callable[..., Any]:
     return called
 
 
-def _join_parts(one: Any, other: Any) -> type:
-    """Return one class of two that mistakes pass for one parameter. Else raise `SamePart`."""
+def _join_parts(one: Any, other: Any) -> Any:
+    """Return one class of two that mistakes pass for one parameter. Else raise `SamePart`.
+
+    Of two `**options` return the options of both.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        twice = one.keys() & other.keys()
+        return {**other, **one, **{name: _join_parts(one[name], other[name]) for name in twice}}
     if not inspect.isclass(one) or not inspect.isclass(other):
         raise SamePart
     if issubclass(one, other) or issubclass(other, one):

@@ -199,6 +199,18 @@ def test_a_mistake_of_both_libraries_combines_with_one_of_a_single_library():
         assert not np.allclose(weights, right, atol=1e-3)
 
 
+def test_two_mistakes_that_pass_different_options_are_combined():
+    by_name = {m.id: m for m in CATALOGUES["ex07_mqa_gqa"].mistakes}
+    scale, empty = by_name["no_scale"], by_name["nan_for_an_empty_row"]
+    q, keep = torch.ones(1, 2, 2, 4), torch.tensor([[False, False], [True, True]])
+    k = torch.arange(16.0).reshape(1, 2, 2, 4) / 8
+    both = combine_mistakes(scale, empty)(q, k, k, keep)
+    assert both[..., 0, :].isnan().all()
+    assert torch.equal(both[..., 1, :], scale.answer(q, k, k, keep)[..., 1, :])
+    with pytest.raises(SamePart):  # each has a scale of its own
+        combine_mistakes(scale, by_name["scale_without_root"])(q, k, k, keep)
+
+
 def test_what_a_pair_changes_is_right_again_for_the_next_pair():
     known = MistakeCatalogue(catalog.find_catalog_exercise("ex03_sdpa"))
     by_name = {m.id: m for m in known.mistakes}
