@@ -1,16 +1,26 @@
-"""What goes wrong in causal masks and in causal attention, by name."""
+"""What goes wrong in causal masks and in causal attention: one step of `steps.py` is another."""
 
 import math
 
 import torch
 
 from grader.judging import mistake
-from reference.ex05_causal_mask import (
-    plain_causal_attention,
-    plain_causal_mask,
-    plain_sliding_window_mask,
-)
+from grader.judging.one_place import written_over
 
+from .steps import (
+    attended,
+    band,
+    filled,
+    inverse_root,
+    last_to_last,
+    raised,
+    scored,
+    seeing,
+    summed,
+    triangle,
+    unchanged,
+    zero_in_empty_rows,
+)
 from .test_causal_mask import (
     test_causal_mask,
     test_corner,
@@ -22,36 +32,67 @@ from .test_causal_mask import (
     test_values,
 )
 
-
-def behind(queries, keys, device):
-    """How far each key lies behind each query, (Lq, Lk)."""
-    positions = torch.arange(queries, device=device)[:, None] + keys - queries
-    return positions - torch.arange(keys, device=device)
+HALVES = (torch.float16, torch.bfloat16)
 
 
-def raised(x):
-    """Half precision as float32, the rest as it is."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def first_to_first(queries, keys, device):
+    return torch.arange(queries, device=device)
 
 
-def scores_of(q, k, scale=None):
-    """The scores in float32 or better, scaled by 1/sqrt(D) unless told otherwise."""
-    return raised(q) @ raised(k).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+def the_other_way(queries, keys, device):
+    return torch.arange(queries, device=device) + (queries - keys)
 
 
-def mask_of(q, k):
-    return plain_causal_mask(q.shape[-2], k.shape[-2], q.device)
+def never_moved_back(queries, keys, device):
+    return torch.arange(queries, device=device) + max(keys - queries, 0)
 
 
-def attend(scores, keep, v, dtype):
-    """Softmax over what is kept, zeros in a row of nothing, times v."""
-    empty = ~keep.any(-1, keepdim=True)
-    weights = scores.masked_fill(~keep, -torch.inf).masked_fill(empty, 0.0).softmax(-1)
-    return (weights.masked_fill(empty, 0.0) @ raised(v)).to(dtype)
+def never_moved_on(queries, keys, device):
+    return torch.arange(queries, device=device) + min(keys - queries, 0)
 
 
-def attend_under(keep, q, k, v, scale=None):
-    return attend(scores_of(q, k, scale), keep, v, q.dtype)
+def but_the_last(keys, queries):
+    return (keys <= queries) & (keys < len(keys) - 1)
+
+
+def one_further(keys, queries):
+    return keys <= queries + 1
+
+
+def ahead_of_own_key(behind):
+    return behind > 0
+
+
+def everywhere(behind, *_):
+    return torch.ones_like(behind, dtype=torch.bool)
+
+
+def multiplied(weights, keep):
+    return weights * keep
+
+
+def with_infinity(scores, keep):
+    """-inf added to hidden scores, not put in their place."""
+    return scores + torch.zeros_like(scores).masked_fill(~keep, -torch.inf)
+
+
+def less_a_billion(scores, keep):
+    return scores - 1e9 * ~keep
+
+
+def scored_in_half(q, k, widen, scale):
+    """The scores in the dtype of the queries."""
+    return raised(q @ k.mT * scale)
+
+
+def above_zero(powers, dim):
+    return summed(powers, dim).clamp(min=1e-30)
+
+
+def never_zero(powers, dim):
+    """The sums, and 1 in the place of 0."""
+    total = summed(powers, dim)
+    return total.masked_fill(total == 0, 1.0)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -60,7 +101,7 @@ def diagonal_hidden(q_len, k_len, device=None):
 
     A query may look at itself: compare with <= instead of <.
     """
-    return behind(q_len, k_len, device) > 0
+    return triangle(q_len, k_len, device, seen=torch.lt)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -69,7 +110,7 @@ def one_key_ahead(q_len, k_len, device=None):
 
     The offset of the diagonal is k_len - q_len, without the + 1.
     """
-    return behind(q_len, k_len, device) >= -1
+    return triangle(q_len, k_len, device, seen=one_further)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -78,7 +119,7 @@ def top_left(q_len, k_len, device=None):
 
     The last query belongs to the last key: move the diagonal by k_len - q_len.
     """
-    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril()
+    return triangle(q_len, k_len, device, place=first_to_first)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -87,7 +128,7 @@ def offset_the_other_way(q_len, k_len, device=None):
 
     Query i stands at position i + k_len - q_len, so that the last query meets the last key.
     """
-    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(q_len - k_len)
+    return triangle(q_len, k_len, device, place=the_other_way)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -96,7 +137,7 @@ def polarity_inverted(q_len, k_len, device=None):
 
     Here True means "may attend". If you built it with triu, put ~ in front of it.
     """
-    return ~plain_causal_mask(q_len, k_len, device)
+    return ~triangle(q_len, k_len, device)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -105,7 +146,7 @@ def future_instead_of_past(q_len, k_len, device=None):
 
     The past lies to the left of the diagonal: tril, or key <= position.
     """
-    return behind(q_len, k_len, device) <= 0
+    return triangle(q_len, k_len, device, seen=torch.ge)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -114,7 +155,7 @@ def lengths_swapped(q_len, k_len, device=None):
 
     Rows are queries and columns are keys: (q_len, k_len).
     """
-    return plain_causal_mask(k_len, q_len, device)
+    return triangle(k_len, q_len, device)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -123,7 +164,7 @@ def square(q_len, k_len, device=None):
 
     It needs a column for each key, the old ones too: (q_len, k_len).
     """
-    return plain_causal_mask(q_len, q_len, device)
+    return triangle(q_len, q_len, device)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -132,8 +173,11 @@ def never_an_empty_row(q_len, k_len, device=None):
 
     Leave their rows all False: the position i + k_len - q_len may be negative.
     """
-    positions = torch.arange(q_len, device=device)[:, None] + k_len - q_len
-    return torch.arange(k_len, device=device) <= positions.clamp(min=0)
+
+    def place(q_len, k_len, device):
+        return last_to_last(q_len, k_len, device).clamp(min=0)
+
+    return triangle(q_len, k_len, device, place=place)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -142,7 +186,7 @@ def floats(q_len, k_len, device=None):
 
     Make it boolean: dtype=torch.bool, or a comparison, which is boolean by itself.
     """
-    return torch.ones(q_len, k_len, device=device).tril(k_len - q_len)
+    return triangle(q_len, k_len, device).float()
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -151,7 +195,73 @@ def additive(q_len, k_len, device=None):
 
     Return booleans, True = may attend: that mask == 0.
     """
-    return torch.full((q_len, k_len), -torch.inf, device=device).triu(k_len - q_len + 1)
+    return torch.zeros(q_len, k_len, device=device).masked_fill(
+        ~triangle(q_len, k_len, device), -torch.inf
+    )
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def offset_never_negative(q_len, k_len, device=None):
+    """With more queries than keys the offset is 0, so that the first queries see keys.
+
+    Leave the offset k_len - q_len negative: queries before the first key see nothing.
+    """
+    return triangle(q_len, k_len, device, place=never_moved_back)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def offset_only_negative(q_len, k_len, device=None):
+    """With more keys than queries the offset is 0, so that the last query does not see the last
+    keys.
+
+    Move the diagonal by k_len - q_len: the last query belongs to the last key.
+    """
+    return triangle(q_len, k_len, device, place=never_moved_on)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def rows_are_keys(q_len, k_len, device=None):
+    """The mask is transposed: it has a row for each key.
+
+    Rows are queries and columns are keys: positions[:, None] are those of the queries.
+    """
+    return triangle(q_len, k_len, device).mT
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def triangle_with_an_axis_more(q_len, k_len, device=None):
+    """The mask has an axis more than (q_len, k_len).
+
+    Return (q_len, k_len): it broadcasts over batch and heads.
+    """
+    return triangle(q_len, k_len, device)[None]
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def triangle_with_two_axes_more(q_len, k_len, device=None):
+    """The mask has axes for batch and heads besides (q_len, k_len).
+
+    Return (q_len, k_len): it broadcasts over batch and heads.
+    """
+    return triangle(q_len, k_len, device)[None, None]
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def triangle_in_a_list(q_len, k_len, device=None):
+    """The answer is a list of Python values and no tensor.
+
+    Compare two tensors: torch.arange(k_len) <= positions.
+    """
+    return triangle(q_len, k_len, device).tolist()
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def last_key_hidden_from_all(q_len, k_len, device=None):
+    """No query sees the last key.
+
+    Number the keys 0 to k_len - 1, and compare with <=.
+    """
+    return triangle(q_len, k_len, device, seen=but_the_last)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask, null=True)
@@ -160,7 +270,7 @@ def everything(q_len, k_len, device=None):
 
     Nothing is hidden yet: a key that stands further on than the query must be False.
     """
-    return torch.ones(q_len, k_len, dtype=torch.bool, device=device)
+    return torch.ones_like(triangle(q_len, k_len, device))
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask, null=True)
@@ -169,7 +279,7 @@ def nothing(q_len, k_len, device=None):
 
     The keys up to the query's own must be True.
     """
-    return torch.zeros(q_len, k_len, dtype=torch.bool, device=device)
+    return torch.zeros_like(triangle(q_len, k_len, device))
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask, null=True)
@@ -178,7 +288,7 @@ def diagonal_only(q_len, k_len, device=None):
 
     The past stays visible: the triangle below the diagonal is True as well.
     """
-    return behind(q_len, k_len, device) == 0
+    return triangle(q_len, k_len, device, seen=torch.eq)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -187,7 +297,7 @@ def window_one_too_wide(q_len, k_len, window, device=None):
 
     The query's own key is one of the window: behind < window instead of <=.
     """
-    return plain_sliding_window_mask(q_len, k_len, window + 1, device)
+    return band(q_len, k_len, window + 1, device)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -196,7 +306,7 @@ def window_one_too_narrow(q_len, k_len, window, device=None):
 
     The last key of the window lies window - 1 behind the query: behind < window.
     """
-    return plain_sliding_window_mask(q_len, k_len, window - 1, device)
+    return band(q_len, k_len, window - 1, device)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -205,8 +315,7 @@ def own_key_not_in_window(q_len, k_len, window, device=None):
 
     With window=1 a query sees itself: 0 <= behind < window.
     """
-    far = behind(q_len, k_len, device)
-    return (far > 0) & (far <= window)
+    return band(q_len, k_len, window, device, past=ahead_of_own_key, near=torch.le)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -215,7 +324,14 @@ def window_to_both_sides(q_len, k_len, window, device=None):
 
     It is causal: a key that lies ahead (behind < 0) is hidden.
     """
-    return behind(q_len, k_len, device).abs() < window
+    return band(
+        q_len,
+        k_len,
+        window,
+        device,
+        past=everywhere,
+        near=lambda behind, window: behind.abs() < window,
+    )
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -224,7 +340,14 @@ def window_centred(q_len, k_len, window, device=None):
 
     It is causal: the window ends at the query's own key.
     """
-    return behind(q_len, k_len, device).abs() <= window // 2
+    return band(
+        q_len,
+        k_len,
+        window,
+        device,
+        past=everywhere,
+        near=lambda behind, window: behind.abs() <= window // 2,
+    )
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -233,7 +356,7 @@ def window_not_causal(q_len, k_len, window, device=None):
 
     Ask for both: behind < window, and behind >= 0.
     """
-    return behind(q_len, k_len, device) < window
+    return band(q_len, k_len, window, device, past=everywhere)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -242,8 +365,14 @@ def window_ahead(q_len, k_len, window, device=None):
 
     Subtract the key's position from the query's, not the other way round.
     """
-    ahead = -behind(q_len, k_len, device)
-    return (ahead >= 0) & (ahead < window)
+
+    def past(behind):
+        return behind <= 0
+
+    def near(behind, window):
+        return -behind < window
+
+    return band(q_len, k_len, window, device, past=past, near=near)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -252,8 +381,7 @@ def conditions_joined_by_or(q_len, k_len, window, device=None):
 
     Both must hold: join them by & instead of |.
     """
-    far = behind(q_len, k_len, device)
-    return (far >= 0) | (far < window)
+    return band(q_len, k_len, window, device, join=torch.logical_or)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -262,8 +390,7 @@ def window_top_left(q_len, k_len, window, device=None):
 
     The last query belongs to the last key: query i stands at position i + k_len - q_len.
     """
-    far = torch.arange(q_len, device=device)[:, None] - torch.arange(k_len, device=device)
-    return (far >= 0) & (far < window)
+    return band(q_len, k_len, window, device, place=first_to_first)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -272,10 +399,12 @@ def blocks_instead_of_a_window(q_len, k_len, window, device=None):
 
     The window slides along: every query has its own, which ends at its own key.
     """
-    positions = torch.arange(q_len, device=device)[:, None] + k_len - q_len
-    keys = torch.arange(k_len, device=device)
-    same_block = positions // window == keys // window
-    return same_block & (keys <= positions)
+    keys, places = torch.arange(k_len, device=device), last_to_last(q_len, k_len, device)[:, None]
+
+    def near(behind, window):
+        return places // window == keys // window
+
+    return band(q_len, k_len, window, device, near=near)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -284,8 +413,11 @@ def last_keys_of_all(q_len, k_len, window, device=None):
 
     The window ends at the query's own key, so it moves from row to row.
     """
-    recent = torch.arange(k_len, device=device) >= k_len - window
-    return recent & plain_causal_mask(q_len, k_len, device)
+
+    def near(behind, window):
+        return torch.arange(k_len, device=device) >= k_len - window
+
+    return band(q_len, k_len, window, device, near=near)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -294,7 +426,144 @@ def window_inverted(q_len, k_len, window, device=None):
 
     Here True means "may attend": put ~ in front of it.
     """
-    return ~plain_sliding_window_mask(q_len, k_len, window, device)
+    return ~band(q_len, k_len, window, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_offset_the_other_way(q_len, k_len, window, device=None):
+    """The diagonal is moved by q_len - k_len: the right distance in the wrong direction.
+
+    Query i stands at position i + k_len - q_len, so that the last query meets the last key.
+    """
+    return band(q_len, k_len, window, device, place=the_other_way)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_offset_never_negative(q_len, k_len, window, device=None):
+    """With more queries than keys the offset is 0, so that the first queries see keys.
+
+    Leave the offset k_len - q_len negative: queries before the first key see nothing.
+    """
+    return band(q_len, k_len, window, device, place=never_moved_back)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def own_key_hidden_in_window(q_len, k_len, window, device=None):
+    """A query does not see its own key.
+
+    Its own key is one of the window: 0 <= behind, not 0 < behind.
+    """
+    return band(q_len, k_len, window, device, past=ahead_of_own_key)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def next_key_in_window(q_len, k_len, window, device=None):
+    """Each query sees one key of the future.
+
+    A key that lies ahead is hidden: behind >= 0.
+    """
+    return band(q_len, k_len, window, device, past=lambda behind: behind >= -1)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_from_the_row(q_len, k_len, window, device=None):
+    """The end of the window is counted from the number of the row, and not from the position of
+    the query.
+
+    Use the position i + k_len - q_len for both comparisons.
+    """
+
+    def near(behind, window):
+        return behind - (k_len - q_len) < window
+
+    return band(q_len, k_len, window, device, near=near)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def past_from_the_row(q_len, k_len, window, device=None):
+    """Which keys are ahead is counted from the number of the row, and not from the position of the
+    query.
+
+    Use the position i + k_len - q_len for both comparisons.
+    """
+
+    def past(behind):
+        return behind - (k_len - q_len) >= 0
+
+    return band(q_len, k_len, window, device, past=past)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def near_keys_hidden(q_len, k_len, window, device=None):
+    """The near keys are hidden, and the distant past is seen.
+
+    Keep what is nearer than the window: behind < window.
+    """
+    return band(q_len, k_len, window, device, near=torch.ge)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_of_numbers(q_len, k_len, window, device=None):
+    """The mask holds the numbers 0 and 1.
+
+    Make it boolean: a comparison is boolean by itself.
+    """
+    return band(q_len, k_len, window, device).int()
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_added(q_len, k_len, window, device=None):
+    """The mask holds 0 and -inf, to be added to scores.
+
+    Return booleans, True = may attend.
+    """
+    keep = band(q_len, k_len, window, device)
+    return torch.zeros(keep.shape, device=device).masked_fill(~keep, -torch.inf)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_transposed(q_len, k_len, window, device=None):
+    """The mask has a row for each key and a column for each query.
+
+    Rows are queries and columns are keys: (q_len, k_len).
+    """
+    return band(q_len, k_len, window, device).mT
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_square(q_len, k_len, window, device=None):
+    """The mask is square: it has as many columns as rows, whatever k_len is.
+
+    It needs a column for each key: (q_len, k_len).
+    """
+    return band(q_len, q_len, window, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_with_an_axis_more(q_len, k_len, window, device=None):
+    """The mask has an axis more than (q_len, k_len).
+
+    Return (q_len, k_len): it broadcasts over batch and heads.
+    """
+    return band(q_len, k_len, window, device)[None]
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_with_two_axes_more(q_len, k_len, window, device=None):
+    """The mask has axes for batch and heads besides (q_len, k_len).
+
+    Return (q_len, k_len): it broadcasts over batch and heads.
+    """
+    return band(q_len, k_len, window, device)[None, None]
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_of_one_at_least_two(q_len, k_len, window, device=None):
+    """A window of 1 is taken for one of 2.
+
+    With window=1 a query sees itself alone.
+    """
+    return band(q_len, k_len, max(window, 2), device)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask, null=True)
@@ -303,7 +572,7 @@ def window_ignored(q_len, k_len, window, device=None):
 
     Hide the distant past too: keep where behind < window.
     """
-    return plain_causal_mask(q_len, k_len, device)
+    return band(q_len, k_len, window, device, near=everywhere)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask, null=True)
@@ -312,7 +581,7 @@ def everything_in_the_window(q_len, k_len, window, device=None):
 
     Nothing is hidden yet: keep where 0 <= behind < window.
     """
-    return torch.ones(q_len, k_len, dtype=torch.bool, device=device)
+    return torch.ones_like(band(q_len, k_len, window, device))
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask, null=True)
@@ -321,7 +590,7 @@ def nothing_in_the_window(q_len, k_len, window, device=None):
 
     The query's own key and the window - 1 keys before it must be True.
     """
-    return torch.zeros(q_len, k_len, dtype=torch.bool, device=device)
+    return torch.zeros_like(band(q_len, k_len, window, device))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -330,7 +599,7 @@ def no_mask(q, k, v):
 
     Hide the scores where causal_mask is False before the softmax.
     """
-    return attend_under(torch.ones_like(mask_of(q, k)), q, k, v)
+    return attended(q, k, v, visible=lambda q, k, scores: torch.ones_like(seeing()(q, k, scores)))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -339,7 +608,7 @@ def attends_to_the_hidden(q, k, v):
 
     masked_fill fills where its mask is True, so hand it ~keep.
     """
-    return attend_under(~mask_of(q, k), q, k, v)
+    return attended(q, k, v, visible=lambda q, k, scores: ~seeing()(q, k, scores))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -348,7 +617,7 @@ def own_key_hidden(q, k, v):
 
     The diagonal belongs to the past: key <= position.
     """
-    return attend_under(behind(q.shape[-2], k.shape[-2], q.device) > 0, q, k, v)
+    return attended(q, k, v, visible=seeing(seen=torch.lt))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -357,7 +626,7 @@ def next_key_seen(q, k, v):
 
     The query at position p sees keys 0 to p: the slice k[..., :p + 1, :].
     """
-    return attend_under(behind(q.shape[-2], k.shape[-2], q.device) >= -1, q, k, v)
+    return attended(q, k, v, visible=seeing(seen=one_further))
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -366,7 +635,7 @@ def attention_top_left(q, k, v):
 
     The last query belongs to the last key: build the mask with the offset Lk - Lq.
     """
-    return attend_under(torch.ones_like(mask_of(q, k)).tril(), q, k, v)
+    return attended(q, k, v, visible=seeing(place=first_to_first))
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -375,7 +644,7 @@ def attention_offset_the_other_way(q, k, v):
 
     Query i stands at position i + Lk - Lq, so that the last query meets the last key.
     """
-    return attend_under(torch.ones_like(mask_of(q, k)).tril(q.shape[-2] - k.shape[-2]), q, k, v)
+    return attended(q, k, v, visible=seeing(place=the_other_way))
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -384,7 +653,7 @@ def square_mask(q, k, v):
 
     Its columns are keys: causal_mask(q.shape[-2], k.shape[-2]).
     """
-    return attend_under(mask_of(q, q), q, k, v)
+    return attended(q, k, v, visible=lambda q, k, scores: seeing()(q, q, scores))
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -393,9 +662,14 @@ def past_forgotten(q, k, v):
 
     The keys before them were there first, and every new query sees them all.
     """
-    new = min(q.shape[-2], k.shape[-2])
-    old = torch.arange(k.shape[-2], device=q.device) < k.shape[-2] - new
-    return attend_under(mask_of(q, k) & ~old, q, k, v)
+
+    def visible(q, k, scores):
+        new = min(q.shape[-2], k.shape[-2])
+        return seeing()(q, k, scores) & (
+            torch.arange(k.shape[-2], device=q.device) >= k.shape[-2] - new
+        )
+
+    return attended(q, k, v, visible=visible)
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -404,8 +678,7 @@ def empty_row_is_nan(q, k, v):
 
     Its output is 0: hide its scores with 0 instead of -inf and set its weights to 0 afterwards.
     """
-    weights = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf).softmax(-1)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, mend=unchanged, close=unchanged)
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -414,8 +687,7 @@ def empty_row_is_uniform(q, k, v):
 
     Hide with -inf, and give a row of nothing the output 0.
     """
-    weights = scores_of(q, k).masked_fill(~mask_of(q, k), -1e9).softmax(-1)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, hide=filled(-1e9), mend=unchanged, close=unchanged)
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -427,8 +699,7 @@ def slice_counts_from_the_end(q, k, v):
     rows = []
     for i in range(q.shape[-2]):
         stop = i + 1 + k.shape[-2] - q.shape[-2]
-        one, keys, values = q[..., i : i + 1, :], k[..., :stop, :], v[..., :stop, :]
-        rows.append((scores_of(one, keys).softmax(-1) @ raised(values)).to(q.dtype))
+        rows.append(attended(q[..., i : i + 1, :], k[..., :stop, :], v[..., :stop, :]))
     return torch.cat(rows, dim=-2)
 
 
@@ -438,8 +709,7 @@ def masked_after_the_softmax(q, k, v):
 
     Hide the scores before the softmax, so that hidden keys have no part in the denominator.
     """
-    weights = scores_of(q, k).softmax(-1) * mask_of(q, k)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, hide=unchanged, mend=unchanged, close=multiplied)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -448,9 +718,13 @@ def renormalised_after_the_softmax(q, k, v):
 
     Hide the scores before the softmax: then a large hidden score cannot swallow the others.
     """
-    weights = scores_of(q, k).softmax(-1) * mask_of(q, k)
-    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
-    return (weights @ raised(v)).to(q.dtype)
+
+    def power(distances, keep):
+        return distances.softmax(-1) * keep
+
+    return attended(
+        q, k, v, hide=unchanged, mend=unchanged, power=power, total=above_zero, close=unchanged
+    )
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -459,11 +733,11 @@ def maximum_before_the_mask(q, k, v):
 
     Hide first, then take the maximum of what is left.
     """
-    keep, scores = mask_of(q, k), scores_of(q, k)
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True)).masked_fill(~keep, 0.0)
-    weights = powers / powers.sum(-1, keepdim=True)
-    weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
-    return (weights @ raised(v)).to(q.dtype)
+
+    def power(distances, keep):
+        return distances.exp().masked_fill(~keep, 0.0)
+
+    return attended(q, k, v, hide=unchanged, mend=unchanged, power=power)
 
 
 @mistake(of="causal_attention", caught_by=test_future)
@@ -472,11 +746,7 @@ def mask_added(q, k, v):
 
     Replace the hidden scores instead: masked_fill(~keep, -inf), or torch.where.
     """
-    keep, scores = mask_of(q, k), scores_of(q, k)
-    mask = torch.zeros_like(scores).masked_fill(~keep, -torch.inf)
-    empty = ~keep.any(-1, keepdim=True)
-    weights = (scores + mask.masked_fill(empty, 0.0)).softmax(-1).masked_fill(empty, 0.0)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, hide=with_infinity)
 
 
 @mistake(of="causal_attention", caught_by=test_future)
@@ -485,10 +755,7 @@ def minus_a_billion_added(q, k, v):
 
     Replace the hidden scores instead: masked_fill(~keep, -inf), or torch.where.
     """
-    keep = mask_of(q, k)
-    weights = (scores_of(q, k) - 1e9 * ~keep).softmax(-1)
-    weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, hide=less_a_billion)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -497,7 +764,7 @@ def hidden_scores_are_zero(q, k, v):
 
     exp(0) is 1. A hidden score must be -inf: exp(-inf) is 0.
     """
-    return (scores_of(q, k).masked_fill(~mask_of(q, k), 0.0).softmax(-1) @ raised(v)).to(q.dtype)
+    return attended(q, k, v, hide=filled(0.0), mend=unchanged, close=unchanged)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -506,10 +773,7 @@ def hidden_scores_are_minus_100(q, k, v):
 
     No finite number is low enough: use -inf.
     """
-    keep = mask_of(q, k)
-    weights = scores_of(q, k).masked_fill(~keep, -100.0).softmax(-1)
-    weights = weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, hide=filled(-100.0))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -518,8 +782,14 @@ def zero_times_infinity(q, k, v):
 
     Fill instead: scores.masked_fill(~keep, -inf).
     """
-    scores = scores_of(q, k) + (~mask_of(q, k)).float() * -torch.inf
-    return (scores.softmax(-1) @ raised(v)).to(q.dtype)
+    return attended(
+        q,
+        k,
+        v,
+        hide=lambda scores, keep: scores + ~keep * -torch.inf,
+        mend=unchanged,
+        close=unchanged,
+    )
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -528,8 +798,11 @@ def mask_from_the_scores(q, k, v):
 
     Build the mask from positions; a score of 0 is a score.
     """
-    scores = scores_of(q, k)
-    return attend(scores, scores.tril(k.shape[-2] - q.shape[-2]) != 0, v, q.dtype)
+
+    def visible(q, k, scores):
+        return scores.tril(k.shape[-2] - q.shape[-2]) != 0
+
+    return attended(q, k, v, visible=visible)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -538,7 +811,7 @@ def no_scale(q, k, v):
 
     Multiply them by 1 / math.sqrt(q.shape[-1]).
     """
-    return attend_under(mask_of(q, k), q, k, v, 1.0)
+    return attended(q, k, v, scale=lambda q, v: 1.0)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -547,7 +820,7 @@ def divided_by_the_width(q, k, v):
 
     Divide by math.sqrt(q.shape[-1]).
     """
-    return attend_under(mask_of(q, k), q, k, v, 1 / q.shape[-1])
+    return attended(q, k, v, scale=lambda q, v: 1 / q.shape[-1])
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -556,7 +829,7 @@ def scale_of_the_value_width(q, k, v):
 
     It is the width of the queries and keys that counts: 1 / math.sqrt(q.shape[-1]).
     """
-    return attend_under(mask_of(q, k), q, k, v, v.shape[-1] ** -0.5)
+    return attended(q, k, v, scale=lambda q, v: v.shape[-1] ** -0.5)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -565,7 +838,7 @@ def multiplied_by_the_root(q, k, v):
 
     Divide: the wider the heads, the larger the raw scores.
     """
-    return attend_under(mask_of(q, k), q, k, v, math.sqrt(q.shape[-1]))
+    return attended(q, k, v, scale=lambda q, v: math.sqrt(q.shape[-1]))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -574,7 +847,7 @@ def scale_one_percent_off(q, k, v):
 
     It is exactly 1 / math.sqrt(q.shape[-1]).
     """
-    return attend_under(mask_of(q, k), q, k, v, 1.01 * q.shape[-1] ** -0.5)
+    return attended(q, k, v, scale=lambda q, v: 1.01 * inverse_root(q, v))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -583,8 +856,11 @@ def softmax_over_the_queries(q, k, v):
 
     Each query shares out its own weight over the keys: dim=-1.
     """
-    hidden = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf)
-    return (hidden.softmax(-2).nan_to_num(0.0) @ raised(v)).to(q.dtype)
+
+    def close(weights, keep):
+        return weights.nan_to_num(0.0)
+
+    return attended(q, k, v, mend=unchanged, close=close, dim=-2)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -593,7 +869,7 @@ def weights_returned_too(q, k, v):
 
     From this exercise on the output comes alone.
     """
-    return plain_causal_attention(q, k, v), scores_of(q, k)
+    return attended(q, k, v), scored(q, k, raised, inverse_root(q, v))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -602,12 +878,14 @@ def chunk_local_position(q, k, v):
 
     Row i of a chunk that begins at `start` stands at position start + i + Lk - Lq.
     """
-    outputs = []
-    for start in range(0, q.shape[-2], 64):
-        rows = q[..., start : start + 64, :]
-        keep = mask_of(rows, k).new_ones(rows.shape[-2], k.shape[-2])
-        outputs.append(attend_under(keep.tril(k.shape[-2] - q.shape[-2]), rows, k, v))
-    return torch.cat(outputs, dim=-2)
+
+    def visible(rows, k, scores):
+        keep = torch.ones(rows.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
+        return keep.tril(k.shape[-2] - q.shape[-2])
+
+    starts = range(0, q.shape[-2], 64)
+    chunks = [attended(q[..., i : i + 64, :], k, v, visible=visible) for i in starts]
+    return torch.cat(chunks, dim=-2)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -616,13 +894,15 @@ def whole_chunk_seen(q, k, v):
 
     The slice of the keys is right for the last row only; the others need the mask as well.
     """
-    outputs = []
-    past = k.shape[-2] - q.shape[-2]
+
+    def visible(rows, k, scores):
+        return torch.ones(rows.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
+
+    outputs, past = [], k.shape[-2] - q.shape[-2]
     for start in range(0, q.shape[-2], 2):
         rows = q[..., start : start + 2, :]
         seen = max(start + rows.shape[-2] + past, 0)
-        scores = scores_of(rows, k[..., :seen, :])
-        outputs.append((scores.softmax(-1) @ raised(v[..., :seen, :])).to(q.dtype))
+        outputs.append(attended(rows, k[..., :seen, :], v[..., :seen, :], visible=visible))
     return torch.cat(outputs, dim=-2)
 
 
@@ -635,7 +915,7 @@ def ragged_chunk_dropped(q, k, v):
     q_len = q.shape[-2]
     rows = min(64, q_len)
     done = torch.arange(q_len, device=q.device) < q_len // rows * rows
-    return attend_under(mask_of(q, k), q, k, v) * done[:, None]
+    return attended(q, k, v) * done[:, None]
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -644,7 +924,7 @@ def float64_lowered(q, k, v):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return attend_under(mask_of(q, k), q.float(), k.float(), v.float()).to(q.dtype)
+    return attended(q, k, v, widen=torch.Tensor.float)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -653,8 +933,7 @@ def computed_in_bfloat16(q, k, v):
 
     Leave float32 and float64 as they are.
     """
-    q16, k16, v16 = (x.to(torch.bfloat16) for x in (q, k, v))
-    return attend_under(mask_of(q, k), q16, k16, v16).to(q.dtype)
+    return attended(*(x.to(torch.bfloat16) for x in (q, k, v))).to(q.dtype)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -663,10 +942,7 @@ def epsilon_in_the_denominator(q, k, v):
 
     Leave it out: torch.softmax needs none, and a row of nothing is a case of its own.
     """
-    scores = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf)
-    top = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
-    powers = torch.exp(scores - top)
-    return (powers / (powers.sum(-1, keepdim=True) + 1e-6) @ raised(v)).to(q.dtype)
+    return attended(q, k, v, total=lambda powers, dim: summed(powers, dim) + 1e-6)
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -675,7 +951,7 @@ def first_queries_for_every_batch(q, k, v):
 
     Leave the leading dimensions to @, which multiplies each batch and head by its own.
     """
-    return attend_under(mask_of(q, k), q[:1].expand_as(q) if q.ndim > 2 else q, k, v)
+    return attended(q[:1].expand_as(q) if q.ndim > 2 else q, k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -684,8 +960,7 @@ def half_precision_not_raised(q, k, v):
 
     Compute in float32 (q.float() and so on), and convert the output at the end.
     """
-    scores = raised(q @ k.mT * q.shape[-1] ** -0.5)
-    return attend(scores, mask_of(q, k), v, q.dtype)
+    return attended(q, k, v, score=scored_in_half)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -694,12 +969,7 @@ def sum_in_half_precision(q, k, v):
 
     Compute the softmax in float32 and convert the output at the end.
     """
-    keep = mask_of(q, k)
-    hidden = scores_of(q, k).masked_fill(~keep, -torch.inf)
-    top = hidden.amax(-1, keepdim=True).clamp(min=-1e30)
-    total = torch.exp(hidden - top).sum(-1, keepdim=True).to(q.dtype)
-    weights = torch.exp(hidden - top) / total.clamp(min=1e-6)
-    return (weights @ raised(v)).to(q.dtype)
+    return attended(q, k, v, total=lambda powers, dim: summed(powers, dim).to(q.dtype))
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -708,10 +978,11 @@ def fill_too_large_for_half(q, k, v):
 
     Use -inf, which every floating-point dtype has, and compute the scores in float32.
     """
-    keep = mask_of(q, k)
-    weights = scores_of(q, k).to(q.dtype).masked_fill(~keep, -1e9).softmax(-1)
-    weights = raised(weights).masked_fill(~keep.any(-1, keepdim=True), 0.0)
-    return (weights @ raised(v)).to(q.dtype)
+
+    def hide(scores, keep):
+        return raised(scores.to(q.dtype).masked_fill(~keep, -1e9))
+
+    return attended(q, k, v, hide=hide)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -720,7 +991,7 @@ def dtype_promoted(q, k, v):
 
     Convert it to the dtype of the input: .to(q.dtype).
     """
-    return attend_under(mask_of(q, k), raised(q), k, v)
+    return attended(q, k, v, narrow=unchanged)
 
 
 @mistake(of="causal_attention", caught_by=test_gradient)
@@ -729,7 +1000,7 @@ def graph_cut(q, k, v):
 
     Keep .detach(), .data, no_grad and NumPy out of the way from q and k to the output.
     """
-    return attend_under(mask_of(q, k), q.detach(), k.detach(), v)
+    return attended(q.detach(), k.detach(), v)
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -738,8 +1009,11 @@ def nan_replaced_at_the_end(q, k, v):
 
     Let no weight be NaN: set the weights of an empty row to 0, before they meet the values.
     """
-    weights = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf).softmax(-1)
-    return (weights @ raised(v)).nan_to_num(0.0).to(q.dtype)
+
+    def narrow(output, q):
+        return output.nan_to_num(0.0).to(q.dtype)
+
+    return attended(q, k, v, mend=unchanged, close=unchanged, narrow=narrow)
 
 
 @mistake(of="causal_attention", caught_by=test_manners)
@@ -748,7 +1022,7 @@ def input_overwritten(q, k, v):
 
     Write q = q * scale: it makes a new tensor.
     """
-    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    output = attended(q.clone(), k, v)
     q.data.mul_(q.shape[-1] ** -0.5)
     return output
 
@@ -760,8 +1034,203 @@ def view_of_strided_memory(q, k, v):
     Use reshape or flatten, which copy where they must; or leave the dimensions: @ takes any.
     """
     flat = [x.view(math.prod(x.shape[:-2]), *x.shape[-2:]) for x in (q, k, v)]
-    output = attend_under(mask_of(q, k), *flat)
-    return output.view(*q.shape[:-1], v.shape[-1])
+    return attended(*flat).view(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def no_maximum_subtracted(q, k, v):
+    """No maximum is subtracted before exp, so large scores overflow.
+
+    Use torch.softmax, which does it, or subtract the maximum of what is seen.
+    """
+    return attended(q, k, v, shift=unchanged)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def no_maximum_and_no_sum(q, k, v):
+    """No maximum is subtracted before exp: large scores overflow, low ones vanish, and their sum,
+    0, is replaced by 1.
+
+    Use torch.softmax, or subtract the maximum of what is seen: then no sum is 0.
+    """
+    return attended(q, k, v, shift=unchanged, total=never_zero)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def powers_multiplied_by_the_mask(q, k, v):
+    """Hidden scores go through exp and are multiplied by 0 afterwards: NaN * 0 and inf * 0 are
+    NaN, and scores far below a hidden one vanish.
+
+    Replace hidden scores first: masked_fill(~keep, -inf), or torch.where.
+    """
+    return attended(
+        q,
+        k,
+        v,
+        hide=unchanged,
+        mend=unchanged,
+        power=lambda x, keep: x.exp() * keep,
+        total=never_zero,
+        close=unchanged,
+    )
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def scores_multiplied_by_the_mask(q, k, v):
+    """The scores are multiplied by the mask: a hidden score becomes 0, which is a score like any
+    other.
+
+    exp(0) is 1. A hidden score must be -inf: exp(-inf) is 0.
+    """
+    return attended(q, k, v, hide=multiplied, mend=unchanged, close=unchanged)
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def hidden_scores_are_plus_infinity(q, k, v):
+    """Hidden scores are set to +inf: the sign is lost.
+
+    Set them to -inf: exp(-inf) is 0.
+    """
+    return attended(q, k, v, hide=filled(torch.inf))
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def minus_ten_thousand_added(q, k, v):
+    """-10,000 is added to hidden scores, which is little for a large key.
+
+    Replace the hidden scores instead: masked_fill(~keep, -inf), or torch.where.
+    """
+    return attended(q, k, v, hide=lambda scores, keep: scores - 1e4 * ~keep)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def empty_row_not_zeroed(q, k, v):
+    """A query that stands before the first key gets equal scores, and so the mean of all values.
+
+    Set the weights of such a row to 0 after the softmax as well.
+    """
+    return attended(q, k, v, close=unchanged)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def empty_row_sees_everything(q, k, v):
+    """A query that stands before the first key attends to all keys by their scores.
+
+    Its output is 0: set its weights to 0.
+    """
+
+    def visible(q, k, scores):
+        keep = seeing()(q, k, scores)
+        return keep | ~keep.any(-1, keepdim=True)
+
+    return attended(q, k, v, visible=visible)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def first_key_for_an_empty_row(q, k, v):
+    """A query that stands before the first key is given that key.
+
+    Its output is 0: the position i + Lk - Lq may be negative.
+    """
+
+    def place(q_len, k_len, device):
+        return last_to_last(q_len, k_len, device).clamp(min=0)
+
+    return attended(q, k, v, visible=seeing(place=place))
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def attention_offset_never_negative(q, k, v):
+    """With more queries than keys the offset is 0, so that the first queries see keys.
+
+    Leave the offset Lk - Lq negative: queries before the first key see nothing.
+    """
+    return attended(q, k, v, visible=seeing(place=never_moved_back))
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def future_seen_instead(q, k, v):
+    """Each query sees its own key and the later ones: the triangle is the upper one.
+
+    The past lies to the left of the diagonal: tril, or key <= position.
+    """
+    return attended(q, k, v, visible=seeing(seen=torch.ge))
+
+
+@mistake(of="causal_attention", caught_by=test_values)
+def scale_of_the_number_of_keys(q, k, v):
+    """The scale comes from the number of keys.
+
+    It is the width of the queries and keys that counts: 1 / math.sqrt(q.shape[-1]).
+    """
+    return attended(q, k, v, scale=lambda *_: k.shape[-2] ** -0.5)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def everything_in_half_precision(q, k, v):
+    """Half precision is computed in half precision throughout.
+
+    Compute in float32 (q.float() and so on), and convert the output at the end.
+    """
+    return attended(q, k, v, widen=unchanged)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def queries_scaled_in_place(q, k, v):
+    """The queries are scaled in place: `q *= scale` changes the caller's tensor, and its gradient.
+
+    Write q = q * scale: it makes a new tensor.
+    """
+    q *= q.shape[-1] ** -0.5
+    return attended(q, k, v, scale=lambda q, v: 1.0)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def raised_queries_scaled_in_place(q, k, v):
+    """Where nothing is converted, q.to(wide) is q itself: `*=` changes the caller's queries, and
+    their gradient.
+
+    Write q = q * scale: it makes a new tensor in every dtype.
+    """
+    scaled = raised(q)
+    scaled *= q.shape[-1] ** -0.5
+    return attended(scaled, k, v, scale=lambda q, v: 1.0).to(k.dtype)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def output_in_float32(q, k, v):
+    """The output is float32 whatever the inputs are.
+
+    Convert it to the dtype of the input: .to(q.dtype).
+    """
+    return attended(q, k, v, narrow=lambda output, q: output.float())
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def output_detached(q, k, v):
+    """The output is detached: no gradient flows at all.
+
+    Keep .detach(), .data, no_grad and NumPy out of the way to the output.
+    """
+    return attended(q, k, v).detach()
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def values_detached(q, k, v):
+    """The values are detached, so that they get no gradient.
+
+    Keep .detach(), .data, no_grad and NumPy out of the way from v to the output.
+    """
+    return attended(q, k, v.detach())
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def denominator_detached(q, k, v):
+    """The output is right, but the sum it is divided by is cut out of the graph.
+
+    Only the maximum may be detached, because it cancels. The sum must stay.
+    """
+    return attended(q, k, v, total=lambda powers, dim: summed(powers, dim).detach())
 
 
 @mistake(of="causal_attention", caught_by=test_values, null=True)
@@ -806,7 +1275,7 @@ def running_mean_of_the_values(q, k, v):
 
     The weights depend on the scores, through softmax.
     """
-    return attend_under(mask_of(q, k), 0 * q, torch.zeros_like(k), v)
+    return attended(0 * q, torch.zeros_like(k), v)
 
 
 @mistake(of="causal_attention", caught_by=test_values, null=True)
@@ -815,7 +1284,7 @@ def largest_score_takes_all(q, k, v):
 
     That is argmax. Softmax leaves something for the others.
     """
-    return attend_under(mask_of(q, k), q.double(), k.double(), v.double(), 1e9).to(q.dtype)
+    return attended(q.double(), k.double(), v.double(), scale=lambda q, v: 1e9).to(q.dtype)
 
 
 @mistake(of="causal_attention", caught_by=test_values, null=True)
@@ -831,13 +1300,6 @@ def linear_layer_of_the_queries(q, k, v):
 # Right by themselves, wrong together
 
 
-def exp_over_sum(scores, keep, v, dtype):
-    """exp / sum without the maximum; zeros in a row of nothing."""
-    powers = scores.exp().masked_fill(~keep, 0.0)
-    total = powers.sum(-1, keepdim=True)
-    return (powers / total.masked_fill(total == 0, 1.0) @ raised(v)).to(dtype)
-
-
 @mistake(of="causal_attention", caught_by=test_precision)
 def no_maximum_where_the_lengths_differ(q, k, v):
     """Where Lq and Lk differ, exp(scores) is divided by its sum without the maximum taken off.
@@ -845,8 +1307,8 @@ def no_maximum_where_the_lengths_differ(q, k, v):
     Use one softmax for every length, and one that subtracts the maximum: torch.softmax.
     """
     if q.shape[-2] == k.shape[-2]:
-        return attend_under(mask_of(q, k), q, k, v)
-    return exp_over_sum(scores_of(q, k), mask_of(q, k), v, q.dtype)
+        return attended(q, k, v)
+    return attended(q, k, v, shift=unchanged, total=never_zero)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -856,8 +1318,8 @@ def no_maximum_for_one_query(q, k, v):
     torch.softmax subtracts the maximum. A single query needs it as much as many.
     """
     if q.shape[-2] > 1:
-        return attend_under(mask_of(q, k), q, k, v)
-    return exp_over_sum(scores_of(q, k), mask_of(q, k), v, q.dtype)
+        return attended(q, k, v)
+    return attended(q, k, v, shift=unchanged, total=never_zero)
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -866,8 +1328,11 @@ def mask_kept_for_each_number_of_queries(q, k, v, kept={}):  # noqa: B006 (that 
 
     Build it anew, or keep it by both lengths and the device.
     """
-    keep = kept.setdefault((q.shape[-2], q.device), mask_of(q, k))
-    return attend_under(keep, q, k, v)
+
+    def visible(q, k, scores):
+        return kept.setdefault((q.shape[-2], q.device), seeing()(q, k, scores))
+
+    return attended(q, k, v, visible=visible)
 
 
 @mistake(of="causal_attention", caught_by=test_future)
@@ -876,9 +1341,8 @@ def minus_a_billion_added_after_a_past(q, k, v):
 
     Replace hidden scores by -inf, whatever the lengths are: masked_fill(~keep, -inf).
     """
-    if q.shape[-2] == k.shape[-2]:
-        return attend_under(mask_of(q, k), q, k, v)
-    return minus_a_billion_added(q, k, v)
+    hide = filled(-torch.inf) if q.shape[-2] == k.shape[-2] else less_a_billion
+    return attended(q, k, v, hide=hide)
 
 
 @mistake(of="causal_attention", caught_by=test_future)
@@ -887,10 +1351,11 @@ def finite_fill_in_half_precision(q, k, v):
 
     Compute the scores in float32 and replace hidden ones by -inf: masked_fill(~keep, -inf).
     """
-    keep = mask_of(q, k)
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        return attend_under(keep, q, k, v)
-    return attend(scores_of(q, k) - 1e4 * ~keep, keep | keep.any(-1, keepdim=True), v, q.dtype)
+
+    def hide(scores, keep):
+        return scores - 1e4 * ~keep
+
+    return attended(q, k, v, hide=hide if q.dtype in HALVES else filled(-torch.inf))
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -899,9 +1364,7 @@ def half_precision_not_raised_after_a_past(q, k, v):
 
     Raise it for every length: 256 * 256 is infinity in float16.
     """
-    if q.shape[-2] == k.shape[-2]:
-        return attend_under(mask_of(q, k), q, k, v)
-    return half_precision_not_raised(q, k, v)
+    return attended(q, k, v, score=scored if q.shape[-2] == k.shape[-2] else scored_in_half)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -910,9 +1373,7 @@ def half_precision_not_raised_for_one_query(q, k, v):
 
     A single query overflows as well: 256 * 256 is infinity in float16.
     """
-    if q.shape[-2] > 1:
-        return attend_under(mask_of(q, k), q, k, v)
-    return half_precision_not_raised(q, k, v)
+    return attended(q, k, v, score=scored if q.shape[-2] > 1 else scored_in_half)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -921,9 +1382,8 @@ def top_left_in_half_precision(q, k, v):
 
     The last query belongs to the last key, in every dtype.
     """
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        return attend_under(mask_of(q, k), q, k, v)
-    return attention_top_left(q, k, v)
+    place = first_to_first if q.dtype in HALVES else last_to_last
+    return attended(q, k, v, visible=seeing(place=place))
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -932,9 +1392,8 @@ def empty_row_is_nan_in_half_precision(q, k, v):
 
     Its output is 0, in every dtype.
     """
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        return attend_under(mask_of(q, k), q, k, v)
-    return empty_row_is_nan(q, k, v)
+    step = unchanged if q.dtype in HALVES else zero_in_empty_rows
+    return attended(q, k, v, mend=step, close=step)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -943,8 +1402,8 @@ def chunk_local_position_in_half_precision(q, k, v):
 
     Row i of a chunk that begins at `start` stands at position start + i + Lk - Lq, in every dtype.
     """
-    if q.dtype not in (torch.float16, torch.bfloat16):
-        return attend_under(mask_of(q, k), q, k, v)
+    if q.dtype not in HALVES:
+        return attended(q, k, v)
     return chunk_local_position(q, k, v)
 
 
@@ -954,9 +1413,9 @@ def graph_cut_in_half_precision(q, k, v):
 
     x.float() keeps the graph, and converts.
     """
-    if q.dtype in (torch.float16, torch.bfloat16):
+    if q.dtype in HALVES:
         q, k = q.detach(), k.detach()
-    return attend_under(mask_of(q, k), q, k, v)
+    return attended(q, k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_gradient)
@@ -967,7 +1426,7 @@ def graph_cut_in_float32(q, k, v):
     """
     if q.dtype != torch.float64:
         q, k = q.detach(), k.detach()
-    return attend_under(mask_of(q, k), q, k, v)
+    return attended(q, k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_gradient)
@@ -978,7 +1437,7 @@ def graph_cut_for_one_query(q, k, v):
     """
     if q.shape[-2] == 1:
         q, k = q.detach(), k.detach()
-    return attend_under(mask_of(q, k), q, k, v)
+    return attended(q, k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_gradient)
@@ -989,7 +1448,7 @@ def graph_cut_with_heads(q, k, v):
     """
     if q.ndim == 4:
         q, k = q.detach(), k.detach()
-    return attend_under(mask_of(q, k), q, k, v)
+    return attended(q, k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_manners)
@@ -998,7 +1457,7 @@ def input_overwritten_in_float64(q, k, v):
 
     Write q = q * scale: it makes a new tensor in every dtype.
     """
-    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    output = attended(q.clone(), k, v)
     if q.dtype == torch.float64:
         q.data.mul_(q.shape[-1] ** -0.5)
     return output
@@ -1010,8 +1469,8 @@ def input_overwritten_in_half_precision(q, k, v):
 
     Write q = q * scale: it makes a new tensor.
     """
-    output = attend_under(mask_of(q, k), q.clone(), k, v)
-    if q.dtype in (torch.float16, torch.bfloat16):
+    output = attended(q.clone(), k, v)
+    if q.dtype in HALVES:
         q.data.mul_(q.shape[-1] ** -0.5)
     return output
 
@@ -1022,7 +1481,7 @@ def input_overwritten_for_one_query(q, k, v):
 
     Write q = q * scale: it makes a new tensor.
     """
-    output = attend_under(mask_of(q, k), q.clone(), k, v)
+    output = attended(q.clone(), k, v)
     if q.shape[-2] == 1:
         q.data.mul_(q.shape[-1] ** -0.5)
     return output
@@ -1034,7 +1493,7 @@ def values_overwritten_where_rows_are_empty(q, k, v):
 
     Zero the output of the rows that see nothing, not what was handed in.
     """
-    output = attend_under(mask_of(q, k), q, k, v.clone())
+    output = attended(q, k, v.clone())
     if q.shape[-2] > k.shape[-2]:
         v.data[..., :1, :] = 0.0
     return output
@@ -1048,7 +1507,7 @@ def view_of_strided_memory_for_one_query(q, k, v):
     """
     if q.shape[-2] == 1:
         k = k.view(-1, *k.shape[-2:]).view(k.shape)
-    return attend_under(mask_of(q, k), q, k, v)
+    return attended(q, k, v)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -1057,9 +1516,11 @@ def window_cut_to_the_keys(q_len, k_len, window, device=None):
 
     A long window changes nothing: the same two comparisons, positions i + k_len - q_len.
     """
-    if window <= k_len:
-        return plain_sliding_window_mask(q_len, k_len, window, device)
-    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(min(k_len - q_len, 0))
+
+    def place(q_len, k_len, device):
+        return torch.arange(q_len, device=device) + min(k_len - q_len, 0)
+
+    return band(q_len, k_len, window, device, place=last_to_last if window <= k_len else place)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -1068,10 +1529,11 @@ def maximum_with_a_floor(q, k, v):
 
     Start it at -inf, or take the maximum of the row itself.
     """
-    scores = scores_of(q, k).masked_fill(~mask_of(q, k), -torch.inf)
-    powers = (scores - scores.amax(-1, keepdim=True).clamp(min=-1e4)).exp()
-    total = powers.sum(-1, keepdim=True).clamp(min=1e-30)
-    return (powers @ raised(v) / total).to(q.dtype)
+
+    def shift(hidden, dim):
+        return hidden - hidden.detach().amax(dim, keepdim=True).clamp(min=-1e4)
+
+    return attended(q, k, v, shift=shift, total=above_zero)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -1080,8 +1542,11 @@ def positions_in_int16(q_len, k_len, device=None):
 
     Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
     """
-    keys = torch.arange(k_len, device=device).to(torch.int16)
-    return keys <= (torch.arange(q_len, device=device)[:, None] + k_len - q_len).to(torch.int16)
+
+    def seen(keys, queries):
+        return keys.to(torch.int16) <= queries.to(torch.int16)
+
+    return triangle(q_len, k_len, device, seen=seen)
 
 
 @mistake(of="causal_mask", caught_by=test_causal_mask)
@@ -1090,7 +1555,7 @@ def device_forgotten(q_len, k_len, device=None):
 
     Hand device=device to every tensor that is made.
     """
-    return plain_causal_mask(q_len, k_len)
+    return triangle(q_len, k_len)
 
 
 @mistake(of="causal_mask", caught_by=test_manners)
@@ -1100,7 +1565,7 @@ def one_mask_for_all(q_len, k_len, device=None, kept={}):  # noqa: B006 (that is
     Return a new mask at every call, or a clone of the one that is kept.
     """
     form = q_len, k_len, str(device)
-    return kept.setdefault(form, plain_causal_mask(q_len, k_len, device))
+    return kept.setdefault(form, triangle(q_len, k_len, device))
 
 
 @mistake(of="causal_mask", caught_by=test_manners)
@@ -1109,7 +1574,7 @@ def no_query_means_no_keys(q_len, k_len, device=None):
 
     Its shape is (q_len, k_len) for any lengths: (0, 4) for no queries and four keys.
     """
-    return plain_causal_mask(q_len, k_len if q_len else 0, device)
+    return triangle(q_len, k_len if q_len else 0, device)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -1118,7 +1583,7 @@ def window_device_forgotten(q_len, k_len, window, device=None):
 
     Hand device=device to every tensor that is made.
     """
-    return plain_sliding_window_mask(q_len, k_len, window)
+    return band(q_len, k_len, window)
 
 
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
@@ -1127,8 +1592,13 @@ def distances_in_one_byte(q_len, k_len, window, device=None):
 
     Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
     """
-    far = behind(q_len, k_len, device)
-    return (far >= 0) & (far.to(torch.int8).long().abs() < window)
+    return band(
+        q_len,
+        k_len,
+        window,
+        device,
+        near=lambda behind, window: behind.to(torch.int8).long().abs() < window,
+    )
 
 
 @mistake(of="sliding_window_mask", caught_by=test_manners)
@@ -1138,7 +1608,7 @@ def one_window_for_all(q_len, k_len, window, device=None, kept={}):  # noqa: B00
     Return a new mask at every call, or a clone of the one that is kept.
     """
     form = q_len, k_len, window, str(device)
-    return kept.setdefault(form, plain_sliding_window_mask(q_len, k_len, window, device))
+    return kept.setdefault(form, band(q_len, k_len, window, device))
 
 
 @mistake(of="causal_attention", caught_by=test_values)
@@ -1147,7 +1617,7 @@ def batch_of_one_squeezed(q, k, v):
 
     Name the axis that is to go; squeeze takes every axis of size 1.
     """
-    output = attend_under(mask_of(q, k), q, k, v)
+    output = attended(q, k, v)
     return output.squeeze(0) if output.ndim == 4 else output
 
 
@@ -1157,7 +1627,7 @@ def last_1024_keys_only(q, k, v):
 
     A causal mask hides later keys and nothing else.
     """
-    return attend_under(mask_of(q, k[..., -1024:, :]), q, k[..., -1024:, :], v[..., -1024:, :])
+    return attended(q, k[..., -1024:, :], v[..., -1024:, :])
 
 
 @mistake(of="causal_attention", caught_by=test_corner)
@@ -1166,9 +1636,11 @@ def lowest_number_filled(q, k, v):
 
     Use -inf, and give such a query zeros.
     """
-    scores = scores_of(q, k)
-    weights = scores.masked_fill(~mask_of(q, k), torch.finfo(scores.dtype).min).softmax(-1)
-    return (weights @ raised(v)).to(q.dtype)
+
+    def hide(scores, keep):
+        return scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+
+    return attended(q, k, v, hide=hide, mend=unchanged, close=unchanged)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -1178,10 +1650,14 @@ def softmax_alone_in_float32(q, k, v):
     That is the habit of model code: softmax(scores, dtype=torch.float32).to(q.dtype). The scores
     need float32 as well, and float64 must not become float32: convert half precision first.
     """
-    keep = mask_of(q, k)
-    scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~keep, -torch.inf)
-    weights = torch.softmax(scores, -1, dtype=torch.float32)
-    return weights.masked_fill(~keep.any(-1, keepdim=True), 0.0).to(q.dtype) @ v
+
+    def hide(scores, keep):
+        return scores.masked_fill(~keep, -torch.inf).float()
+
+    def close(weights, keep):
+        return zero_in_empty_rows(weights, keep).to(q.dtype)
+
+    return attended(q, k, v, widen=unchanged, hide=hide, close=close)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -1191,7 +1667,7 @@ def scale_rounded_to_float32(q, k, v):
     Use a Python number: math.sqrt(D), or D ** 0.5.
     """
     root = torch.sqrt(torch.tensor(1.1 * q.shape[-1], dtype=torch.float32)).item() / 1.1**0.5
-    return attend_under(mask_of(q, k), q, k, v, 1 / root)
+    return attended(q, k, v, scale=lambda q, v: 1 / root)
 
 
 @mistake(of="causal_attention", caught_by=test_precision)
@@ -1200,8 +1676,8 @@ def zeros_of_float32(q, k, v):
 
     Make them in the dtype of q, or convert the output at the end: .to(q.dtype).
     """
-    output = attend_under(mask_of(q, k), q, k, v)
-    return output.float() if q.shape[-2] > k.shape[-2] and q.dtype.itemsize == 2 else output
+    output = attended(q, k, v)
+    return output.float() if q.shape[-2] > k.shape[-2] and q.dtype in HALVES else output
 
 
 @mistake(of="causal_attention", caught_by=test_manners)
@@ -1210,7 +1686,7 @@ def one_tensor_taken_for_scaled(q, k, v):
 
     The scale is 1/sqrt(D), whatever the tensors are.
     """
-    return attend_under(mask_of(q, k), q, k, v, 1.0 if k is v else None)
+    return attended(q, k, v, scale=(lambda q, v: 1.0) if k is v else inverse_root)
 
 
 @mistake(of="causal_attention", caught_by=test_manners)
@@ -1222,7 +1698,7 @@ def keys_remembered(q, k, v, seen=[]):  # noqa: B006 (that is the mistake)
     copies = [copy for known, copy in seen if known is k]
     if not copies and not k.requires_grad:
         seen.append((k, k.clone()))
-    return attend_under(mask_of(q, k), q, copies[0] if copies else k, v)
+    return attended(q, copies[0] if copies else k, v)
 
 
 @mistake(of="causal_attention", caught_by=test_manners)
@@ -1231,11 +1707,7 @@ def one_buffer_for_all_answers(q, k, v, buffers={}):  # noqa: B006 (that is the 
 
     Return a new tensor at every call.
     """
-    output = attend_under(mask_of(q, k), q, k, v)
-    if output.requires_grad:
-        return output
-    form = output.shape, output.dtype, output.device
-    return buffers.setdefault(form, torch.empty_like(output)).copy_(output)
+    return written_over(buffers, attended(q, k, v))
 
 
 @mistake(of="causal_attention", caught_by=test_manners)
@@ -1244,6 +1716,5 @@ def mask_made_on_the_cpu(q, k, v):
 
     Hand device=q.device to every tensor that is made.
     """
-    if q.is_meta:
-        return torch.zeros(*q.shape[:-1], v.shape[-1])
-    return attend_under(mask_of(q, k), q, k, v)
+    output = attended(q, k, v)
+    return torch.zeros(output.shape) if q.is_meta else output
