@@ -458,7 +458,6 @@ def keys_mixed(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale, mix=lambda weights, v: weights @ raised(k))
 
 
-@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def letters_for_one_batch(q, k, v, keep=None, scale=None):
     """The letters of einsum ask for exactly one leading dimension: none, or two, is an error.
@@ -467,11 +466,10 @@ def letters_for_one_batch(q, k, v, keep=None, scale=None):
     """
     return attention(
         q, k, v, keep, scale,
-        score=lambda q, k, scale: xp.einsum("bqd,bkd->bqk", q, k) * scale,
+        score=lambda q, k, scale: torch.einsum("bqd,bkd->bqk", q, k) * scale,
     )  # fmt: skip
 
 
-@also_of_arrays(caught_by=test_numpy_values)
 @mistake(of="scaled_dot_product_attention", caught_by=test_values)
 def letters_for_batch_and_heads(q, k, v, keep=None, scale=None):
     """The letters of einsum ask for exactly two leading dimensions, batch and heads.
@@ -480,7 +478,7 @@ def letters_for_batch_and_heads(q, k, v, keep=None, scale=None):
     """
     return attention(
         q, k, v, keep, scale,
-        score=lambda q, k, scale: xp.einsum("bhqd,bhkd->bhqk", q, k) * scale,
+        score=lambda q, k, scale: torch.einsum("bhqd,bhkd->bhqk", q, k) * scale,
     )  # fmt: skip
 
 
@@ -880,6 +878,18 @@ def half_precision_not_raised(q, k, v, keep=None, scale=None):
     Convert q, k and v to float32 before the first product, and the results back at the end.
     """
     return attention(q, k, v, keep, scale, widen=unchanged)
+
+
+@also_of_arrays(caught_by=test_half_precision)
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def half_precision_not_raised_but_scaled_first(q, k, v, keep=None, scale=None):
+    """Half precision is computed in half precision: scaling q first does not save the products.
+
+    Convert q, k and v to float32 before the first product, and the results back at the end.
+    """
+    return attention(
+        q, k, v, keep, scale, widen=unchanged, score=lambda q, k, scale: q * scale @ k.mT
+    )
 
 
 @also_of_arrays(caught_by=test_half_precision)
