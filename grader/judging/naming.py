@@ -29,6 +29,7 @@ MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pa
 MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
 MAX_NAMED_MISTAKES = 2  # mistakes that are named together
 _OTHER_PRECISION = re.compile("float16|float64")  # bfloat16 too
+_RAISED = re.compile(r": raise [A-Z]")  # the line at which the student's function ended
 _SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
     "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
     "|cannot reshape|not aligned|do not match"
@@ -103,7 +104,6 @@ def keep_fitting(
     if trials is not None:  # their inputs are smaller than those of cases
         found = trials.keep_fitting(found)
     for like in cases if found else ():
-        # Trials tell apart what raises one kind of error with words of one's own.
         found = keep_same_fault(like, found, judge, known, any_words=trials is not None)
         if not found:
             return []
@@ -194,9 +194,9 @@ def keep_same_fault(
 ) -> list[Mistake]:  # fmt: skip
     """Keep the mistakes that have the student's fault in a case.
 
-    any_words  two errors of one kind are alike, whatever they say
+    any_words  an error that the student's own `raise` words is like any other of its kind
     """
     faults = [(m, known.fault(m, judge, like.case, *like.again)) for m in mistakes]
-    if any_words and like.fault is not None:
+    if any_words and like.fault is not None and _RAISED.search(str(like.fault)):
         return [m for m, fault in faults if is_fault_alike(like.fault, fault)]
     return [m for m, fault in faults if likeness.are_judged_faults_alike(like.fault, fault)]

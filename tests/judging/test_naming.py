@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from grader.authoring.feedback_class import list_named_groups
 from grader.core import catalog
 from grader.core.records import Verdict
 from grader.judging import naming, suite_runner
@@ -19,6 +20,7 @@ from reference.ex02_masking import plain_masked_softmax
 from reference.ex06_kv_cache import PlainKVCache
 from reference.ex10_online_softmax import plain_flash_attention
 from reference.ex11_positions import plain_apply_rope
+from tests.conftest import solution
 from tests.judging.test_diagnosis import CATALOGUES, judged
 
 
@@ -272,3 +274,36 @@ def test_a_name_that_fits_all_checks_must_fit_the_trials_too(monkeypatch):
         "grader.judging.name_trials.NameTrials.find_unexplained", lambda self, mistake: None
     )
     assert "hidden_scores_are_zero" in names_of(asked, causal_attention=later_scores_times_zero)
+
+
+def graded_names(graded, slug, *changes):
+    """The mistakes that a report names, of the solution with some texts replaced."""
+    source = solution(slug)
+    for old, new in changes:
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    return {id for group in list_named_groups(graded(slug, source).checks) for id in group.ids}
+
+
+def test_an_error_in_the_students_own_words_is_like_one_in_ours(graded):
+    """The catalogue's cache refuses with another message."""
+    changes = ("if end > max_len:", "if end >= max_len:")
+    assert graded_names(graded, "ex06_kv_cache", changes) == {"FullOneTooEarly"}
+
+
+def test_an_error_of_a_library_is_no_error_of_another_call(graded):
+    """`bmm` takes one leading dimension alone, as letters for one batch do, but has no letters."""
+    wrong = """
+def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("the shapes do not fit")
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = torch.bmm(q.to(wide), k.to(wide).mT) * scale
+    if keep is not None:
+        scores = scores.masked_fill(~keep, -torch.inf)
+    weights = torch.nan_to_num(torch.softmax(scores, -1))
+    return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
+"""
+    report = graded("ex03_sdpa", solution("ex03_sdpa") + wrong)
+    assert not list_named_groups(report.checks)
