@@ -8,10 +8,11 @@ import typer
 
 from grader import __version__
 from grader.cli.options import Lang, parse_language_option, stop_command
+from grader.core.advice import RECORD_FILE
 from grader.core.this_python import SCRIPT, find_own_command
 from grader.core.translation import Words
 from grader.practice.folder.bring_files import BroughtFile, HandedState, bring_handed_files
-from grader.practice.folder.handed_record import RECORD_FILE, HandedRecord, read_handed_record
+from grader.practice.folder.handed_record import HandedRecord, read_handed_record
 
 commands = typer.Typer()
 Notebooks = Annotated[
@@ -63,8 +64,6 @@ def update(notebooks: Notebooks = False, repository: Repository = None, lang: La
     words, record = parse_language_option(lang), read_handed_record(Path())
     if record is None:
         stop_command(words(_NO_RECORD, file=RECORD_FILE, command=find_own_command()))
-    if lang is None and record.language:
-        words = Words(record.language)
     record = _ask_for_notebooks(record, notebooks, repository, words)
     found = _bring_or_stop(Path(), record, words)
     for one in found:

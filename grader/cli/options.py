@@ -10,7 +10,7 @@ import typer
 
 from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
-from grader.core.advice import fit_quoted_advice
+from grader.core.advice import RECORD_FILE, fit_quoted_advice
 from grader.core.errors import UserError
 from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
@@ -173,9 +173,19 @@ def parse_language_option(language: str | None) -> Words:
     if language not in (None, *LANGUAGES):
         close = catalog.suggest_close_name(language, LANGUAGES)
         stop_command(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
-    words = Words(language or choose_translation_language())
+    words = Words(language or _read_handed_language() or choose_translation_language())
     _SPOKEN.set(words)
     return words
+
+
+def _read_handed_language() -> str:
+    """Return the language in which `init` wrote the folder that we stand in; "" elsewhere."""
+    if not Path(RECORD_FILE).exists():  # nobody else waits for the import
+        return ""
+    from grader.practice.folder.handed_record import read_handed_record
+
+    record = read_handed_record(Path())
+    return record.language if record else ""
 
 
 def stop_command_for_error(problem: UserError) -> NoReturn:

@@ -26,14 +26,22 @@ commands = typer.Typer()
 def reset(name: One = None, submission: Place = ANSWERS_FOLDER, lang: Lang = None) -> None:
     """Put the skeleton of an exercise back, and keep the old answer beside it."""
     from grader.authoring.skeletons import NoSkeleton, make_untouched_skeleton
+    from grader.practice.folder.handed_course import write_handed_skeleton
+    from grader.practice.folder.handed_record import read_handed_record
 
     words, exercise = parse_language_option(lang), parse_exercise_option("reset", name, submission)
     if not submission.is_dir():
         told = "{place} is no folder: a skeleton is written into a folder of answers."
         stop_command(words(told, place=submission))
     path = submission / exercise.file
+    handed = read_handed_record(submission.absolute().parent)
     try:
-        _write_skeleton_for_command(exercise, path, make_untouched_skeleton(exercise), words)
+        skeleton = (
+            write_handed_skeleton(exercise, handed.language or "en")
+            if handed
+            else make_untouched_skeleton(exercise)
+        )
+        _write_skeleton_for_command(exercise, path, skeleton, words)
     except NoSkeleton as problem:
         stop_command(words.said(str(problem)))
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grader.core.this_python import find_own_command
 
+RECORD_FILE = ".attention-by-hand.json"  # in a learner's folder: what `init` wrote there
 _GOALS = {"skeletons": "update"} | {
     goal: goal
     for goal in (

@@ -71,7 +71,9 @@ def read_submission_bytes(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             content = file.read(most + 1)
     except FileNotFoundError:
-        raise UnreadableFile(f"{path.name} is not there. `make skeletons` writes it.") from None
+        raise UnreadableFile(
+            f"{path.name} is not there. `make reset EX={path.stem}` writes it."
+        ) from None
     except OSError as error:
         raise UnreadableFile(f"{path.name} cannot be read: {error.strerror}.") from None
     if len(content) > most:
@@ -86,7 +88,7 @@ def _decode_submission(content: bytes, path: Path) -> str:
         raise UnreadableFile(f"{path.name} is not UTF-8 text: save it as UTF-8.") from None
     if not source.strip():
         raise UnreadableFile(
-            f"{path.name} is empty. `make skeletons` writes the task into it again."
+            f"{path.name} is empty. `make reset EX={path.stem}` writes the task into it again."
         )
     if "\0" in source:
         raise UnreadableFile(f"{path.name} contains null bytes: save it as plain text.")

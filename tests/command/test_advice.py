@@ -23,7 +23,7 @@ SAID = [
     ("unchanged (FRESH=1 judges it again)", "unchanged (--fresh judges it again)"),
     ("Leave out SEED= and DEVICE=.", "Leave out --seed and --device."),
     ("name one (EX=ex01_softmax).", "name one (ex01_softmax)."),
-    ("x.py is not there. `make skeletons` writes it.", "x.py is not there. `OWN update` writes it."),
+    ("x.py is not there. `make reset EX=x` writes it.", "x.py is not there. `OWN reset x` writes it."),
     ("two rows make one tile", "two rows make one tile"),
     ("with the mask M=1 and EXTRA=3", "with the mask M=1 and EXTRA=3"),
 ]  # fmt: skip

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from grader.cli import folder_commands
 from grader.cli.app import app
+from grader.core.advice import RECORD_FILE
 from grader.core.catalog import ROOT, list_catalog_exercises
 from grader.practice.folder import bring_files, handed_course, handed_notebooks
-from grader.practice.folder.handed_record import RECORD_FILE
 from grader.submission.answer_file import is_submission_file_untouched
 
 ANSWER, UNTOUCHED = "exercises/ex01_softmax.py", "exercises/ex02_masking.py"
@@ -264,3 +264,15 @@ def test_a_damaged_address_in_the_record_stops_with_a_sentence(folder):
     record = json.loads((folder / RECORD_FILE).read_text())
     (folder / RECORD_FILE).write_text(json.dumps(record | {"notebooks": True, "repository": ")"}))
     assert run("update") == (2, run("init", "x", "--repository", ")")[1])
+
+
+def test_a_folder_speaks_the_language_that_it_was_written_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("init", "here", "--lang", "zh")
+    monkeypatch.chdir(tmp_path / "here")
+    first = Path(ANSWER).read_text().partition("\n")[0]
+    Path(ANSWER).write_text(OWN_LINE)
+    assert "现在是骨架" in run("reset", "ex01")[1]
+    assert Path(ANSWER).read_text().partition("\n")[0] == first
+    assert "ex01_softmax.zh.md" in first
+    assert "is the skeleton already" in run("reset", "ex01", "--lang", "en")[1]

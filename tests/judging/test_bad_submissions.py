@@ -27,8 +27,8 @@ def with_softmax(body: str) -> str:
 @pytest.mark.parametrize(
     "source, state, says",
     [
-        (None, "missing", "ex01_softmax.py is not there. `make skeletons` writes it."),
-        ("", "unreadable", "is empty. `make skeletons` writes the task into it again."),
+        (None, "missing", "ex01_softmax.py is not there. `make reset EX=ex01_softmax` writes it."),
+        ("", "unreadable", "is empty. `make reset EX=ex01_softmax` writes the task into it again."),
         ("  \n\n", "unreadable", "is empty."),
         (b"\xff\xfe\x00", "unreadable", "is not UTF-8 text: save it as UTF-8."),
         ("x = '\0'", "unreadable", "contains null bytes: save it as plain text."),

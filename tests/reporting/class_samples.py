@@ -66,7 +66,7 @@ def other(of, slug: str, **more):
 
 
 def missing(slug: str):
-    sentence = f"{slug}.py is not there. `make skeletons` writes it."
+    sentence = f"{slug}.py is not there. `make reset EX={slug}` writes it."
     return other(NOT_STARTED, slug, state="missing", sentence=sentence, score=score(0))
 
 

@@ -67,7 +67,7 @@ def test_the_numpy_version_is_shown_while_the_other_is_not_written(ask):
 @pytest.mark.parametrize(
     "source, sentence",
     [
-        (None, "ex05_causal_mask.py is not there. `make skeletons` writes it."),
+        (None, "ex05_causal_mask.py is not there. `make reset EX=ex05_causal_mask` writes it."),
         ("def causal_mask(:", "Line 1 is not valid Python"),
         ("1 / 0", "The file cannot be imported: line 1: ZeroDivisionError"),
         ("x = 1\n", "There is no causal_mask in the file."),

@@ -33,8 +33,8 @@ def list_handed_files(language: str) -> Iterator[tuple[str, bytes]]:
     for exercise in list_catalog_exercises():
         if not exercise.draft:
             with suppress(NoSkeleton):  # a course's bundle has those that were released
-                skeleton = _write_handed_skeleton(exercise, language)
-                yield f"{ANSWERS_FOLDER}/{exercise.file}", skeleton
+                skeleton = write_handed_skeleton(exercise, language)
+                yield f"{ANSWERS_FOLDER}/{exercise.file}", skeleton.encode()
                 yield from _list_handed_lesson(exercise, language)
     makefile = find_project_file("Makefile").read_text(encoding="utf-8")
     yield "Makefile", write_learner_makefile(makefile, find_own_command()).encode()
@@ -43,11 +43,11 @@ def list_handed_files(language: str) -> Iterator[tuple[str, bytes]]:
     yield ".vscode/tasks.json", _write_tasks_json().encode()
 
 
-def _write_handed_skeleton(exercise: Exercise, language: str) -> bytes:
+def write_handed_skeleton(exercise: Exercise, language: str) -> str:
     """Return the skeleton, whose first line names the lesson in the learner's language."""
     first, line, body = make_untouched_skeleton(exercise).partition("\n")
     english, own = (locate_lesson_of_submission(exercise.slug, one) for one in ("en", language))
-    return f"{first.replace(english, own)}{line}{body}".encode()
+    return f"{first.replace(english, own)}{line}{body}"
 
 
 def _list_handed_lesson(exercise: Exercise, language: str) -> Iterator[tuple[str, bytes]]:
