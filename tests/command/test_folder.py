@@ -194,7 +194,16 @@ def test_every_goal_of_the_makefile_calls_the_command(folder):
     goals = re.findall(r"^([a-z]+): ## ", text, re.MULTILINE)
     assert {"grade", "watch", "learn", "hint", "show", "reset", "bench", "update"} <= set(goals)
     for goal in sorted(set(goals) - {"help"}):
-        given = ["make", "-n", goal, "EX=ex01", "SEED=7", "ARGS=--lang zh", "GRADER=own"]
+        given = [
+            "make",
+            "-n",
+            "--no-print-directory",
+            goal,
+            "EX=ex01",
+            "SEED=7",
+            "ARGS=--lang zh",
+            "GRADER=own",
+        ]
         done = subprocess.run(given, cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"own {goal}")

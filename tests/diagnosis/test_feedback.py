@@ -37,8 +37,9 @@ from tests.diagnosis.written import wrong
 @wrong(of="softmax", mistakes=1)
 def whole_sum(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """The powers are divided by the sum of all of them."""
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.sum()
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    powers = torch.exp(wide - wide.amax(dim, keepdim=True))
+    return (powers / powers.sum()).to(x.dtype)
 
 
 @wrong(of="softmax_numpy", mistakes=2)
