@@ -172,6 +172,7 @@ def test_without_a_cuda_device_there_is_nothing_to_check():
     assert "no CUDA device" in done.stdout and "--rehearse" in done.stdout
 
 
+@pytest.mark.weekly  # the steps themselves are asked above, without workers
 def test_a_rehearsal_killed_in_the_middle_has_its_results(tmp_path):
     output = tmp_path / "found.json"
     command = gpu_check("--rehearse", "--no-speed", "ex01", "-o", str(output))
