@@ -110,21 +110,24 @@ class NameTrials:
             PAIR_FACTOR if self._known.is_pair(mistake) else 1,
         )
         if (names, times) not in self._failing:
-            found = self._iterate_failing_inputs(names, times * TRIAL_INPUTS)
+            found = self._iterate_failing_inputs(names, times)
             self._failing[names, times] = _FailingInputs(islice(found, times * COMPARED_INPUTS))
         return self._failing[names, times]
 
     def _iterate_failing_inputs(
-        self, names: Collection[str], inputs: int
+        self, names: Collection[str], times: int
     ) -> Iterator[tuple[FailingInput, bool]]:
-        """Yield inputs on which the answer is wrong, and whether the wrong value is on meta."""
+        """Yield inputs on which the answer is wrong, and whether the wrong value is on meta.
+
+        times  as many inputs run, and as many before a trial without a wrong one is given up
+        """
         trials, right = self._list_trials(frozenset(names)), self._known.right
         if self._judge.is_replayed or right is None:
             return
         failing = dict.fromkeys(trials, 0)
-        for n in range(inputs if trials else 0):
+        for n in range(times * TRIAL_INPUTS if trials else 0):
             trial, number = trials[n % len(trials)], n // len(trials)
-            if number >= INPUTS_TO_FAIL and not failing[trial]:
+            if number >= times * INPUTS_TO_FAIL and not failing[trial]:
                 continue
             wanted = self._run(right, trial, number)
             came = self._run(self._judge.student, trial, number)

@@ -14,6 +14,7 @@ from grader.judging import naming, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.mistake_pairs import SamePart, combine_mistakes
+from grader.judging.name_trials import NameTrials
 from grader.judging.pair_naming import Named, _find_share, name_failures
 from grader.judging.solution_modules import load_solution_for_judging
 from reference.ex02_masking import plain_masked_softmax
@@ -104,6 +105,16 @@ def truncated_positions(x, positions, *args, **kwargs):
     return plain_apply_rope(x, positions.trunc(), *args, **kwargs)
 
 
+def nan_weights_replaced(q, k, v):
+    """-inf is added; NaN weights of a query before the first key become 0, but not their gradient."""
+    keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
+    keep = keep.tril(k.shape[-2] - q.shape[-2])
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
+    scores = scores + torch.zeros_like(scores).masked_fill(~keep, -torch.inf)
+    return (torch.softmax(scores, -1).nan_to_num(0.0) @ v.to(wide)).to(q.dtype)
+
+
 FALSE_NAMES = [
     ("ex03_sdpa", "scaled_dot_product_attention", forgotten_not, {"mask_of_the_first_query"}),
     ("ex02_masking", "masked_softmax", filled_with_plus_infinity, {"zero_times_infinity"}),
@@ -122,6 +133,16 @@ FALSE_NAMES = [
 )
 def test_a_name_that_was_false_is_given_no_more(slug, of, answer, false):
     assert not names_of(slug, **{of: answer}) & false
+
+
+def test_a_pair_is_tried_where_the_answer_is_seldom_wrong():
+    """Only in one of a dozen inputs has a query before the first key a gradient that tells."""
+    known = MistakeCatalogue(catalog.find_catalog_exercise("ex05_causal_mask"))
+    by_name = {m.id: m for m in known.mistakes}
+    pair = known.pair(by_name["mask_added"], by_name["nan_replaced_at_the_end"])
+    student = judged("ex05_causal_mask", causal_attention=nan_weights_replaced).student
+    trials = NameTrials(Judge(student, ("feedback", "ex05_causal_mask")), known)
+    assert trials.find_unexplained(pair) is not None
 
 
 PAIRS = [
