@@ -82,9 +82,8 @@ class Judge:
         self._seed = seed
         self._tallies: dict[str, _Tally] = {}
         self._decided: set[str] = set()  # checks that failed or had their last case
-        self.before_case: Callable[[], None] = lambda: (
-            None
-        )  # may raise to end the run between cases
+        # May raise, to end the run between two cases.
+        self.before_case: Callable[[], None] = lambda: None
         self.errors: list[str] = []  # faults of the suite itself
         self.hard: set[tuple[str, str, str]] = set()  # (name of the student's, kind, check) run
 

@@ -73,9 +73,14 @@ class NameTrials:
         return next((one for one, came in failing if not self._gives(mistake, one, came)), None)
 
     def explains(self, mistake: Mistake, one: TrialInput) -> bool:
-        """Return whether a mistake has the student's values on an input on which they are wrong."""
+        """Return whether a mistake has the student's values on an input on which they are wrong.
+
+        An input that does not count for this mistake (a pair has more, so that half precision may
+        not) speaks against none.
+        """
         failing = self._list_failing_inputs(mistake)
-        return self._gives(mistake, one, next(came for key, came in failing if key == one))
+        came = next((came for key, came in failing if key == one), None)
+        return came is None or self._gives(mistake, one, came)
 
     def tell_apart(self, mistake: Mistake) -> bool:
         """Return whether a match is no chance: the answer is wrong on inputs in many ways."""
@@ -105,10 +110,8 @@ class NameTrials:
         return not any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
 
     def _list_failing_inputs(self, mistake: Mistake) -> "_FailingInputs":
-        names, times = (
-            self._known.names(mistake),
-            PAIR_FACTOR if self._known.is_pair(mistake) else 1,
-        )
+        names = self._known.names(mistake)
+        times = PAIR_FACTOR if self._known.is_pair(mistake) else 1
         if (names, times) not in self._failing:
             found = self._iterate_failing_inputs(names, times)
             self._failing[names, times] = _FailingInputs(islice(found, times * COMPARED_INPUTS))

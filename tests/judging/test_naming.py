@@ -328,3 +328,23 @@ def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
 """
     report = graded("ex03_sdpa", solution("ex03_sdpa") + wrong)
     assert not list_named_groups(report.checks)
+
+
+def test_an_input_that_does_not_count_for_a_pair_speaks_against_none(monkeypatch):
+    """On a single mistake's inputs only the device meta is wrong; of a pair's more, one other is."""
+    known = CATALOGUES["ex02_masking"]
+    judge = judged("ex02_masking", masked_softmax=lambda s, keep: plain_masked_softmax(s, keep) * 2)
+    one, other = [m for m in known.mistakes if m.of == "masked_softmax" and not m.null][:2]
+    both = known.pair(one, other) or known.pair(other, one)
+    [trial, *_] = [t for t in known.trials if "masked_softmax" in t.of]
+
+    def failing(self, names, times):
+        yield ((trial, 0), ["another value"]), True
+        if times > 1:
+            yield ((trial, 1), ["another value"]), False
+
+    monkeypatch.setattr(NameTrials, "_iterate_failing_inputs", failing)
+    trials = NameTrials(judge, known)
+    assert trials.find_unexplained(one) == (trial, 0)
+    assert trials.find_unexplained(both) == (trial, 1)
+    assert trials.explains(both, (trial, 0))
