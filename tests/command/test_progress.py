@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -108,6 +109,32 @@ def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path):
     (tmp_path / ".progress").mkdir()
     assert not write_learner_progress(tmp_path, "ex01_softmax", LearnedExercise(attempts=1))
     assert [p.name for p in tmp_path.iterdir()] == [".progress"]
+
+
+@pytest.mark.parametrize("step", ["write_text", "replace"])
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch, step):
+    attempt(tmp_path, "a")
+    before = (tmp_path / ".progress").read_bytes()
+
+    def fill_the_disk(self, *args, **kwargs):
+        if step == "write_text":
+            self.write_bytes(b"{")  # as much as there was room for
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, step, fill_the_disk)
+    assert not write_learner_progress(tmp_path, "ex01_softmax", LearnedExercise(attempts=7))
+    assert [p.name for p in tmp_path.iterdir()] == [".progress"]
+    assert (tmp_path / ".progress").read_bytes() == before
+
+
+def test_an_entry_leaves_those_of_other_exercises(tmp_path):
+    for slug, attempts in (("ex01_softmax", 1), ("ex02_masking", 2), ("ex01_softmax", 3)):
+        write_learner_progress(tmp_path, slug, LearnedExercise(attempts=attempts))
+    read = read_learner_progress(tmp_path).exercises
+    assert {slug: entry.attempts for slug, entry in read.items()} == {
+        "ex01_softmax": 3,
+        "ex02_masking": 2,
+    }
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -22,12 +22,21 @@ def state_of(place, language: str = "en", shows: str = "open") -> LearnState:
 
 @asynccontextmanager
 async def visited(state: LearnState, slug: str = "ex01_softmax") -> Iterator[User]:
-    """A person who has opened the page of an exercise."""
+    """A person who has opened the page of an exercise.
+
+    What fails is raised when the page has shut down: raised before, NiceGUI's tasks would run on.
+    """
+    failed: list[BaseException] = []
     async with user_simulation(root=lambda: None) as user:
         build_learn_pages(state, slug)
         user.javascript_rules.clear()
-        await user.open(f"/learn/{slug}")
-        yield user
+        try:
+            await user.open(f"/learn/{slug}")
+            yield user
+        except BaseException as error:  # whatever it is, it is raised below
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def judged(state: LearnState, report: ExerciseReport) -> None:

@@ -107,6 +107,17 @@ def test_what_is_typed_is_in_the_file_after_a_pause(state, place):
     run(scenario())
 
 
+def test_a_closed_tab_saves_what_was_typed_before_the_pause(state, place):
+    async def scenario():
+        async with visited(state) as user:
+            editor_of(user).value = "typed = 1\n"
+            for handler in user.client.disconnect_handlers:
+                user.client.safe_invoke(handler)
+            assert (place / f"{SLUG}.py").read_text() == "typed = 1\n"  # no pause has passed
+
+    run(scenario())
+
+
 def test_what_another_program_saves_appears(state, place):
     async def scenario():
         async with visited(state) as user:
