@@ -4,7 +4,6 @@ Multi-query attention (Shazeer 2019) is the case of one key/value head; the grou
 all are from Ainslie et al. 2023.
 """
 
-import copy
 import math
 
 import numpy as np
@@ -21,6 +20,7 @@ from reference.expected import (
     gradients,
     largest,
     projected,
+    rounded_module,
 )
 
 
@@ -162,7 +162,7 @@ class GroupedQueryAttention:
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Expected:
         """The output (..., L, E) of x (..., L, E)."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         q, k, v = self._project(f64(x), plain)
         exact = self._combine(exact_grouped_query_attention(q, k, v, boolean(keep)), plain)
         with torch.no_grad():
@@ -175,9 +175,9 @@ class GroupedQueryAttention:
         self, x: Tensor, keep: Tensor | None = None, *, upstream: Tensor
     ) -> tuple[Expected, ...]:
         """The gradient of the output with respect to x, for the gradient `upstream` of it."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         found = gradients(
-            lambda x: copy.deepcopy(plain).to(x.dtype).forward(x, keep),
+            lambda x: rounded_module(plain, x).forward(x, keep),
             x,
             upstream=upstream,
             magnitude=0.0,
@@ -188,7 +188,7 @@ class GroupedQueryAttention:
         self, x: Tensor, keep: Tensor | None = None, *, upstream: Tensor
     ) -> dict[str, Expected]:
         """The gradient of the output with respect to each weight and bias, by its name."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         names, weights = zip(*plain.named_parameters(), strict=True)
 
         def forward(*weights: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ class GroupedQueryAttention:
         self, x: Tensor, past: tuple[Tensor, Tensor] | tuple[Expected, Expected] | None = None
     ) -> tuple[Expected, tuple[Expected, Expected]]:
         """`(output, (keys, values))`; `past` is a student's, or one that this method returned."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         q, k, v = self._project(f64(x), plain)
         plain_past = None
         if past is not None:
@@ -222,9 +222,6 @@ class GroupedQueryAttention:
             output, (keys, values) = plain.step(x, plain_past)
         answer = Expected(exact, output, projected(v, plain.w_o.weight, plain.w_o.bias))
         return answer, (_own_size(k, keys), _own_size(v, values))
-
-    def _rounded(self, x: Tensor) -> PlainGroupedQueryAttention:
-        return copy.deepcopy(self.plain).to(x.device, x.dtype)
 
     def _project(self, x: Array, weights: PlainGroupedQueryAttention) -> list[Array]:
         counts = (self.num_heads, self.num_kv_heads, self.num_kv_heads)

@@ -6,7 +6,6 @@ Hidden keys and values have no influence while their products stay finite: 1e30,
 such an answer with what clean inputs give, whose size sets the tolerance.
 """
 
-import copy
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,6 +24,7 @@ from reference.expected import (
     nudged,
     nudged_module,
     projected,
+    rounded_module,
 )
 
 
@@ -183,7 +183,7 @@ class FusedAttention:
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Expected:
         """The output (..., L, E) of x (..., L, E)."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         q, k, v = np.split(_exact_linear(f64(x), plain.qkv), 3, axis=-1)  # (..., L, E) each
         q, k, v = (np.stack(np.split(y, plain.num_heads, -1), -3) for y in (q, k, v))
         q, k = _exact_norm(q, plain.q_norm), _exact_norm(k, plain.k_norm)  # (..., H, L, D)
@@ -202,7 +202,7 @@ class FusedAttention:
         self, x: Tensor, keep: Tensor | None = None, *, upstream: Tensor
     ) -> tuple[Expected, ...]:
         """The gradient of the output with respect to x, for the gradient `upstream` of it."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         names, weights = zip(*plain.named_parameters(), strict=True)
 
         def forward(x: Tensor, *weights: Tensor) -> Tensor:
@@ -218,7 +218,7 @@ class FusedAttention:
         self, x: Tensor, keep: Tensor | None = None, *, upstream: Tensor
     ) -> dict[str, Expected]:
         """The gradient of the output with respect to each weight and bias, by its name."""
-        plain = self._rounded(x)
+        plain = rounded_module(self.plain, x)
         names, weights = zip(*plain.named_parameters(), strict=True)
 
         def forward(*weights: Tensor) -> Tensor:
@@ -234,9 +234,6 @@ class FusedAttention:
         )  # the norms' sums cancel, the others' less
         sized = (each._replace(magnitude=size) for each in found)
         return dict(zip(names, sized, strict=True))
-
-    def _rounded(self, x: Tensor) -> PlainFusedAttention:
-        return copy.deepcopy(self.plain).to(x.device, x.dtype)
 
 
 def _exact_linear(x: Array, layer: nn.Linear) -> Array:

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 Array = NDArray[Any]
+M = TypeVar("M", bound=nn.Module)
 
 
 # The largest relative error of one rounding: half a unit in the last place.
@@ -178,6 +179,14 @@ def nudged_module(module: nn.Module, *inputs: Any, exact: Array) -> Callable[[],
             return (functional_call(module, named, given),)
 
     return nudged(answer, *inputs, *weights, exact=[exact])[0]
+
+
+def rounded_module(module: M, x: Tensor) -> M:
+    """A module in the dtype and on the device of x: itself if it is so already, else a copy."""
+    wanted = x.device, x.dtype
+    if all((each.device, each.dtype) == wanted for each in module.parameters()):
+        return module
+    return copy.deepcopy(module).to(*wanted)
 
 
 def errors(error: Array) -> Errors:
