@@ -65,7 +65,8 @@ def check(slug: str, task: str, *, lang: str = "", shows: str = "open") -> Shown
         return Shown(words.said(str(problem)))
     tasks = (*exercise.names, CUDA, SPEED)
     if task not in tasks:
-        return Shown(f"{slug} has no task {task!r}.{catalog.suggest_close_name(task, tasks)}")
+        close = catalog.suggest_close_name(task, tasks)
+        return Shown(words.said(f"{slug} has no task {task!r}.{close}"))
     run = _executed()
     file = _file(slug)
     if file is not None:

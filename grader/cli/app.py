@@ -43,6 +43,7 @@ from grader.cli.options import (
 from grader.cli.progress_command import commands as progress_commands
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
+from grader.cli.translated_help import translate_typer_help
 from grader.core.progress import show_progress_bar
 from grader.core.running_sentence import RUNNING_SENTENCE
 
@@ -83,7 +84,8 @@ def bench(
     console = Console()
     untimed = [e.slug for e in exercises if e.slug not in speeds]
     if chosen and untimed:
-        print(f"There is no speed to measure in {', '.join(untimed)}.", file=sys.stderr)
+        told = "There is no speed to measure in {exercises}."
+        print(words(told, exercises=", ".join(untimed)), file=sys.stderr)
     if not speeds:
         raise typer.Exit(USAGE)
     for slug, verdict in speeds.items():
@@ -177,6 +179,7 @@ app.add_typer(reset_commands)
 app.add_typer(debug_commands)
 app.add_typer(new_commands)
 app.add_typer(commands)
+translate_typer_help(app)
 
 
 def run_command_line() -> None:

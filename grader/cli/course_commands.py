@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from grader.classroom import settings
-from grader.cli.options import stop_command
+from grader.cli.options import stop_command, stop_command_for_unwritable
+from grader.cli.translated_help import TranslatedGroup
 from grader.core.advice import fit_advice
 
 commands = typer.Typer()
-course = typer.Typer(no_args_is_help=True, help="A course in one file.")
+course = typer.Typer(cls=TranslatedGroup, no_args_is_help=True, help="A course in one file.")
 commands.add_typer(course, name="course")
 _TEMPLATE = Path(settings.__file__).with_name("course.toml.in")
 
@@ -31,6 +32,6 @@ def new(
     except FileExistsError:
         stop_command(f"{output} is there already: it is yours. Name another file with -o.")
     except OSError as error:
-        stop_command(f"{output} cannot be written: {error.strerror}.")
+        stop_command_for_unwritable(output, error)
     told = f"{output}: mend it, then `make class COURSE={output}` and the like follow it."
     print(fit_advice(told))

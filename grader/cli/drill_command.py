@@ -17,6 +17,7 @@ from grader.cli.options import (
     parse_language_option,
     parse_wall_option,
     stop_command,
+    stop_command_for_unwritable,
 )
 from grader.core import catalog
 from grader.core.records import Exercise
@@ -75,7 +76,7 @@ def drill(
     except GraderFault as problem:
         stop_command(f"{problem}.")
     except OSError as error:
-        stop_command(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
+        stop_command_for_unwritable(path, error)
     if kept is not None:
         print(words("Your earlier answer is kept as {name}.", name=kept.name))
     print(words("A mistake is hidden in {path}. Find it, mend it, name it.", path=path))

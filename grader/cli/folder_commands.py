@@ -1,13 +1,19 @@
 """The commands that write a learner's folder, and bring what is new into it."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from grader import __version__
-from grader.cli.options import Lang, parse_language_option, stop_command
+from grader.cli.options import (
+    Lang,
+    parse_language_option,
+    stop_command,
+    stop_command_for_unwritable,
+)
 from grader.core.advice import RECORD_FILE
 from grader.core.this_python import SCRIPT, find_own_command
 from grader.core.translation import Words
@@ -28,7 +34,11 @@ _NOTHING = HandedRecord()  # handed out so far
 _WITH_NOTEBOOKS = "notebooks/ has a notebook for each exercise: open it in Jupyter or VS Code."
 _WRITTEN = "{folder} has {count} new files: exercises, lessons in docs/lessons, a Makefile, tasks for VS Code."  # noqa: E501
 _NEXT = "Next: `cd {folder}`, read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
+_NEXT_HERE = "Next: read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
 _ALREADY = "{folder} is such a folder already: `{command} update`, typed in it, brings what is new."
+_ALREADY_WITHOUT_NOTEBOOKS = (
+    "{folder} is such a folder already: `{command}`, typed in it, writes the notebooks."
+)
 _NO_RECORD = "There is no {file} here: go to the folder that `{command} init` wrote, or let `{command} init .` begin one here; your answers stay."  # noqa: E501
 _STATES = {
     HandedState.ADDED: "{name} is new.",
@@ -50,12 +60,16 @@ def init(
     """Write a folder to work in: exercises, lessons in your language, a Makefile, VS Code tasks."""
     words = parse_language_option(lang)
     if read_handed_record(folder) is not None:
-        stop_command(words(_ALREADY, folder=folder, command=find_own_command()))
+        _stop_for_begun_folder(folder, notebooks, repository, words)
     record = _ask_for_notebooks(_NOTHING, notebooks, repository, words)
     begin_learner_folder(folder, words, record)
     if record.notebooks:
         print(words(_WITH_NOTEBOOKS))
-    print(words(_NEXT, folder=folder, language=words.language, command=find_own_command()))
+    told = words(
+        _NEXT_HERE if folder.resolve() == Path.cwd() else _NEXT,
+        folder=shlex.quote(str(folder)), language=words.language, command=find_own_command(),
+    )  # fmt: skip
+    print(told)
 
 
 @commands.command()
@@ -83,10 +97,30 @@ def begin_learner_folder(folder: Path, words: Words, record: HandedRecord = _NOT
     """Write the files of a learner's folder, and say so; what is there already stays."""
     found = _bring_or_stop(folder, record, words)
     new = [one for one in found if one.state is HandedState.ADDED]
-    print(words(_WRITTEN, folder=folder, count=len(new)))
+    print(words(_WRITTEN, folder=_name_folder(folder), count=len(new)))
     for one in found:
         if one.state is HandedState.KEPT:
             print(words(_STATES[one.state], name=one.name, beside=one.beside))
+
+
+def _stop_for_begun_folder(
+    folder: Path, notebooks: bool, repository: str | None, words: Words
+) -> NoReturn:
+    """Name the command that does in a folder that is there already what the options ask for."""
+    update = [find_own_command(), "update"]
+    if repository is not None:
+        update += ["--repository", shlex.quote(repository)]
+    elif notebooks:
+        update += ["--notebooks"]
+    else:
+        stop_command(words(_ALREADY, folder=_name_folder(folder), command=update[0]))
+    told = words(_ALREADY_WITHOUT_NOTEBOOKS, folder=_name_folder(folder), command=" ".join(update))
+    stop_command(told)
+
+
+def _name_folder(folder: Path) -> str:
+    """Return a folder as it was named, or the name of this one."""
+    return folder.resolve().name if folder == Path() else str(folder)
 
 
 def _ask_for_notebooks(
@@ -110,5 +144,4 @@ def _bring_or_stop(folder: Path, record: HandedRecord, words: Words) -> list[Bro
     try:
         return bring_handed_files(folder, record, words.language)
     except OSError as error:
-        where = error.filename or folder
-        stop_command(words("{path} cannot be written: {why}.", path=where, why=error.strerror))
+        stop_command_for_unwritable(folder, error)

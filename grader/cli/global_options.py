@@ -6,22 +6,23 @@ is never taken because it lies there: it is named, here, in GRADER_COURSE or as 
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from grader import __version__
 from grader.classroom.settings import CourseSettings, read_course_settings
 from grader.cli.options import (
     ACTIVE_COURSE,
     FAULT,
+    find_command_words,
     is_project_whole,
     parse_language_option,
     stop_command,
-    stop_command_for_error,
 )
+from grader.cli.translated_help import TranslatedGroup, UsageError, stop_command_for_usage
 from grader.core import catalog
 from grader.core.errors import GraderFault, UserError
 
@@ -46,11 +47,16 @@ _Packs = Annotated[
 ]
 
 
-class GroupWithGlobalOptions(TyperGroup):
+class GroupWithGlobalOptions(TranslatedGroup):
     """A group of commands that finds its own options behind its commands as well."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _move_global_options_first(args))
+        ctx.obj = _find_language_option(args)  # before anything can be wrong
+        parse_language_option(ctx.obj)
+        try:
+            return super().parse_args(ctx, _move_global_options_first(args))
+        except UsageError as problem:
+            stop_command_for_usage(problem)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands that help lists: those that can be run with what is here."""
@@ -61,11 +67,24 @@ class GroupWithGlobalOptions(TyperGroup):
         """Run a command; print an error that ends it as a sentence, without a traceback."""
         try:
             return super().invoke(ctx)
+        except UsageError as problem:
+            stop_command_for_usage(problem)
         except UserError as problem:
-            stop_command_for_error(problem)
+            stop_command(str(problem))
         except GraderFault as fault:
-            print(f"The grader itself failed: {fault}. Please report it.", file=sys.stderr)
+            told = "The grader itself failed: {fault}. Please report it."
+            print(find_command_words()(told, fault=fault), file=sys.stderr)
             raise typer.Exit(FAULT) from None
+
+
+def _find_language_option(args: Sequence[str]) -> str | None:
+    """Return the value of the last `--lang`; None if there is none."""
+    found = None
+    for word, following in pairwise([*takewhile("--".__ne__, args), ""]):
+        name, given, value = word.partition("=")
+        if name == "--lang":
+            found = value if given else following
+    return found or None
 
 
 def _move_global_options_first(args: Sequence[str]) -> list[str]:
@@ -114,13 +133,11 @@ def begin(
         return
     settings = read_course_settings(course)
     ACTIVE_COURSE.set(settings)
+    parse_language_option(context.obj or settings.language)
     if settings.help == "exam" and context.invoked_subcommand in NOT_IN_EXAMS:
         stop_command(
-            parse_language_option(settings.language)(
-                "`{command}` is not for exams, and {course} is one.",
-                command=context.invoked_subcommand, course=settings.name,
-            )
-        )  # fmt: skip
+            f"`{context.invoked_subcommand}` is not for exams, and {settings.name} is one."
+        )
     context.default_map = dict.fromkeys(
         _list_command_names(context), _read_course_option_defaults(settings)
     )
@@ -128,7 +145,7 @@ def begin(
 
 def _list_command_names(context: typer.Context) -> Sequence[str]:
     group = context.command
-    assert isinstance(group, TyperGroup)
+    assert isinstance(group, TranslatedGroup)
     return list(group.commands)
 
 

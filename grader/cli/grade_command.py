@@ -28,6 +28,7 @@ from grader.cli.options import (
     parse_language_option,
     parse_wall_option,
     stop_command,
+    stop_command_for_unwritable,
 )
 from grader.core import catalog, sealed_bundle
 from grader.core.progress import show_progress_bar
@@ -185,4 +186,4 @@ def _write_report_for_command(
         else:
             terminal.print_terminal_report(report, Console(), words)
     except OSError as error:
-        stop_command(f"{output or 'The report'} cannot be written: {error.strerror}.")
+        stop_command_for_unwritable(output or "The report", error)

@@ -20,6 +20,7 @@ from grader.cli.options import (
     parse_language_option,
     parse_wall_option,
     stop_command,
+    stop_command_for_unwritable,
 )
 from grader.core import catalog
 from grader.core.advice import fit_advice
@@ -37,7 +38,7 @@ commands = typer.Typer()
 MOST_MINUTES, MOST_SEED = 240, 10**6
 _NO_MINUTES = "{minutes} is no time for an interview: give whole minutes, 1 to {most}."
 _NO_SEED = "{seed} is no seed of an interview: at most {digits} digits, or no --seed at all."
-_NO_HUNT = "{slug} is a bug hunt, which begins with an answer: `make drill` draws one."
+_NO_HUNT = "{slug} is a bug hunt, which begins with an answer: name another exercise."
 _NOT_HERE = "{slug} cannot be graded here: {why}"
 _NONE_FITS = "No exercise fits in {minutes} minutes: give more time, or name one (EX=ex01_softmax)."
 _DRAWN = "Drawn: {slug} (SEED={seed} draws it again)."
@@ -78,8 +79,7 @@ def interview(
         sitting.say("Ended. Your file is {path}; this grades it:", path=sitting.path)
         print(_describe_repeat_command(exercise, sitting.path))
     except OSError as error:
-        where = error.filename or sitting.folder
-        stop_command(words("{path} cannot be written: {why}.", path=where, why=error.strerror))
+        stop_command_for_unwritable(sitting.folder, error)
 
 
 def _run_interview_command(

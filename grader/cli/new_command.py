@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.options import check_whole_project, stop_command
+from grader.cli.options import check_whole_project, stop_command, stop_command_for_unwritable
 
 commands = typer.Typer()
 
@@ -28,7 +28,7 @@ def new(
         for path in new_exercise.write_new_exercise(name, into):
             print(path.relative_to(catalog.ROOT) if into is None else path)
     except OSError as error:
-        stop_command(f"{error.filename or into} cannot be written: {error.strerror}.")
+        stop_command_for_unwritable(into or catalog.ROOT, error)
     print(
         f"{name} is a draft. `make house` lists its open places; docs/authors.md goes through them."
     )

@@ -10,8 +10,7 @@ import typer
 
 from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
-from grader.core.advice import RECORD_FILE, fit_quoted_advice
-from grader.core.errors import UserError
+from grader.core.advice import RECORD_FILE
 from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
 from grader.core.this_python import SCRIPT, find_own_command
@@ -84,11 +83,8 @@ def _check_course_option(named: Iterable[Exercise]) -> list[Exercise]:
     found, known = list(named), [e.slug for e in find_course_option().exercises]
     for exercise in found:
         if exercise.slug not in known:
-            told = "{slug} is no part of {course}, which has {others}."
-            words, others = parse_language_option(find_course_option().language), ", ".join(known)
-            stop_command(
-                words(told, slug=exercise.slug, course=find_course_option().path, others=others)
-            )
+            course, others = find_course_option().path, ", ".join(known)
+            stop_command(f"{exercise.slug} is no part of {course}, which has {others}.")
     return [find_course_option().counted(exercise) for exercise in found]
 
 
@@ -129,8 +125,10 @@ def check_device_option(device: str) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        cure = f"Grade on the CPU, or install another: {describe_cuda_installation()}."
-        stop_command(f"This torch sees no CUDA device. {cure}")
+        how = describe_cuda_installation()
+        stop_command(
+            f"This torch sees no CUDA device. Grade on the CPU, or install another: {how}."
+        )
 
 
 def check_command_unsealed(command: str, words: Words) -> None:
@@ -147,13 +145,10 @@ def is_project_whole() -> bool:
 
 def check_whole_project(command: str) -> None:
     """Stop if the command needs the whole project, of which a wheel or a bundle is a part."""
-    check_command_unsealed(command, parse_language_option(None))
+    check_command_unsealed(command, find_command_words())
     if not is_project_whole():
         stop_command(
-            parse_language_option(None)(
-                "`{command}` needs the whole project, and this is a part of it: clone the project.",
-                command=command,
-            )
+            f"`{command}` needs the whole project, and this is a part of it: clone the project."
         )
 
 
@@ -165,17 +160,24 @@ def check_seed_option(device: str, seed: str, words: Words) -> None:
                    "and DEVICE=."))  # fmt: skip
 
 
-_SPOKEN: ContextVar[Words | None] = ContextVar("_SPOKEN", default=None)
+_COMMAND_WORDS: ContextVar[Words | None] = ContextVar("_COMMAND_WORDS", default=None)
 
 
 def parse_language_option(language: str | None) -> Words:
     """Return the language of this command, in which errors are told too."""
+    default = Words(_read_handed_language() or choose_translation_language())
+    _COMMAND_WORDS.set(default)
     if language not in (None, *LANGUAGES):
         close = catalog.suggest_close_name(language, LANGUAGES)
         stop_command(f"There is no language called {language!r}: {' or '.join(LANGUAGES)}.{close}")
-    words = Words(language or _read_handed_language() or choose_translation_language())
-    _SPOKEN.set(words)
+    words = Words(language) if language else default
+    _COMMAND_WORDS.set(words)
     return words
+
+
+def find_command_words() -> Words:
+    """Return the language of this command, as far as it is known yet."""
+    return _COMMAND_WORDS.get() or Words()
 
 
 def _read_handed_language() -> str:
@@ -188,11 +190,12 @@ def _read_handed_language() -> str:
     return record.language if record else ""
 
 
-def stop_command_for_error(problem: UserError) -> NoReturn:
-    """Print an error in the language of this command, and stop."""
-    stop_command((_SPOKEN.get() or Words("en")).said(str(problem)))
-
-
 def stop_command(sentence: str) -> NoReturn:
-    print(fit_quoted_advice(sentence), file=sys.stderr)
+    """Print an error in the language of this command, and stop."""
+    print(find_command_words().said(sentence), file=sys.stderr)
     raise typer.Exit(USAGE)
+
+
+def stop_command_for_unwritable(path: Path | str, error: OSError) -> NoReturn:
+    """Say which file cannot be written, and why; stop."""
+    stop_command(f"{error.filename or path} cannot be written: {error.strerror}.")

@@ -14,6 +14,7 @@ from grader.cli.options import (
     parse_exercise_option,
     parse_language_option,
     stop_command,
+    stop_command_for_unwritable,
 )
 from grader.core.records import Exercise
 from grader.core.translation import Words
@@ -45,7 +46,7 @@ def reset(name: One = None, submission: Place = ANSWERS_FOLDER, lang: Lang = Non
     except NoSkeleton as problem:
         stop_command(words.said(str(problem)))
     except OSError as error:
-        stop_command(words("{path} cannot be written: {why}.", path=path, why=error.strerror))
+        stop_command_for_unwritable(path, error)
 
 
 def _write_skeleton_for_command(

@@ -12,6 +12,7 @@ from grader.cli.options import (
     parse_exercises_option,
     parse_language_option,
     stop_command,
+    stop_command_for_unwritable,
 )
 from grader.core.progress import show_progress_bar
 from grader.core.this_python import build_pip_install_command
@@ -60,4 +61,4 @@ def similar(
         try:
             output.write_text(similar_page.render_similar_page(found, words), encoding="utf-8")
         except OSError as error:
-            stop_command(words("{path} cannot be written: {why}.", path=output, why=error.strerror))
+            stop_command_for_unwritable(output, error)

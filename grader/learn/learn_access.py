@@ -18,7 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST_NAMES = ("127.0.0.1", "localhost")
 PARAMETER = "token"
-_REFUSED = "This page belongs to whoever started it. Open the address that `make learn` printed.\n"
+_REFUSED = (  # before the page's language is known
+    "This page belongs to whoever started it. Open the address that was printed in the terminal.\n"
+    "这个页面只属于启动它的人。请打开终端里打印出的地址。\n"
+)
 _CLOSED_BY_POLICY = 1008  # the websocket's code
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",

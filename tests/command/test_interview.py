@@ -234,7 +234,7 @@ WRONG = [
     *((["ex02", "--minutes", m], NO_TIME.format(m)) for m in ("0", "241", "-3", "1.5", "", "٣")),
     *((["ex02", "--seed", s], NO_SEED.format(s)) for s in ("x", "-1", "9" * 19)),
     (["ex5"], "There is no exercise called 'ex5'. Did you mean ex05?"),
-    (["ex17"], "ex17_bug_hunt is a bug hunt, which begins with an answer: `make drill` draws one."),
+    (["ex17"], "ex17_bug_hunt is a bug hunt, which begins with an answer: name another exercise."),
     (["--minutes", "5"], "No exercise fits in 5 minutes: give more time, or name one (EX=ex01_softmax)."),
 ]  # fmt: skip
 

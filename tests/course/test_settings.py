@@ -236,8 +236,9 @@ def test_an_option_without_its_file_gets_a_sentence():
 def test_a_course_gives_options_their_defaults_and_one_that_is_written_wins(course):
     path = course("device = 'cuda'\nlanguage = 'zh'\n")
     options = ["--course", path, "--submission", "solutions", "--format", "x"]
-    assert "no format" in said("grade", "ex02", *options)
-    assert "no device called 'tpu'" in said("grade", "ex02", *options[:4], "--device", "tpu")
+    assert "没有叫 'x' 的报告格式" in said("grade", "ex02", *options)
+    assert "no format" in said("grade", "ex02", *options, "--lang", "en")
+    assert "没有叫 'tpu' 的设备" in said("grade", "ex02", *options[:4], "--device", "tpu")
     assert "no language called 'fr'" in said(
         "grade", "ex02", *options[:4], "--device", "cpu", "--lang", "fr"
     )

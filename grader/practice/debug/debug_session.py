@@ -15,6 +15,7 @@ from types import CodeType
 import numpy as np
 import torch
 
+from grader.core.advice import fit_advice
 from grader.core.errors import GraderFault, UserError
 from grader.core.records import Exercise, Submission, Verdict
 from grader.core.translation import Words
@@ -92,7 +93,7 @@ def read_debugged_answer(exercise: Exercise, path: Path, words: Words) -> Debugg
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=False)
     ):
-        raise CannotDebug(f"{exercise.slug} {words.said(lacking)}")
+        raise CannotDebug(f"{exercise.slug} cannot be graded here: {lacking}")
     here = {name: why for name, why in problems.items() if not why.endswith(BREAKPOINT_LEFT)}
     file = str(path.resolve())
     return DebuggedAnswer(exercise=exercise, answer=answer, file=file, problems=here)
@@ -164,7 +165,8 @@ class DebugSession:
 
     def _say_failure(self, failure: CheckFailure) -> None:
         check, slug = failure.case.check, self.debugged.exercise.slug
-        self.say(f"✗ {self.words.check(slug, check.id, check.says)}  (SEED={self.seed})")
+        seed = fit_advice(f"(SEED={self.seed})")
+        self.say(f"✗ {self.words.check(slug, check.id, check.says)}  {seed}")
         for line in self.words.said(str(failure.fault)).splitlines():
             self.say(f"    {line}")
 

@@ -64,8 +64,7 @@ def trace_example_to_show(
 def check_head_to_show(found: Trace) -> None:
     """Raise `CannotShow` unless the requested head exists."""
     if found.head is not None and not 0 <= found.head < found.heads:
-        what = f"there are {found.heads}, counted from 0"
-        raise CannotShow(f"There is no head {found.head}: {what}.")
+        raise CannotShow(f"There is no head {found.head}: there are {found.heads}, counted from 0.")
 
 
 class _Answer:

@@ -37,11 +37,11 @@ def run_answer_to_show(exercise: Exercise, place: Path, nursery: Nursery) -> Ite
     except NotGraded as reason:
         raise CannotShow(str(reason)) from None
     except UnmetRequirement as needs:
-        raise CannotShow(f"{exercise.slug} {needs}") from None
+        raise CannotShow(f"{exercise.slug} cannot be graded here: {needs}") from None
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=False)
     ):
-        raise CannotShow(f"{exercise.slug} {lacking}")
+        raise CannotShow(f"{exercise.slug} cannot be graded here: {lacking}")
     worker = Supervisor(
         nursery, admitted.runs, exercise.limits, refuse=exercise.refused,
         preload=exercise.preload, prelude=exercise.prelude,

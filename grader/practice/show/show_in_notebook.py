@@ -69,8 +69,10 @@ def _convert_shown_weights(weights: Any) -> Array:
     except (TypeError, ValueError, RuntimeError) as error:
         raise CannotShow(f"These are no weights: {error}.") from None
     if found.ndim < 2 or not found.size:
-        form = "a row for each query and a column for each key"
-        raise CannotShow(f"Weights have {form}; these have shape {found.shape}.")
+        raise CannotShow(
+            "Weights have a row for each query and a column for each key; "
+            f"these have shape {found.shape}."
+        )
     return np.asarray(found)
 
 

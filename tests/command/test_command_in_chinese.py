@@ -1,0 +1,185 @@
+"""What a learner's commands print of errors and of help, in Chinese: no sentence stays English."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from grader.cli import global_options
+from grader.cli.app import app
+from grader.core.catalog import ROOT
+from grader.core.translation import Words
+
+LEARNERS = (
+    "grade", "bench", "show", "watch", "hint", "drill", "learn", "init", "update", "interview",
+    "progress", "reset", "debug", "doctor",
+)  # fmt: skip
+OF_OTHERS = (  # rooms and files whose sentences only teachers, authors and maintainers meet
+    "authoring", "classroom", "release", "gpu_check", "suites",
+    "class_commands.py", "collect_command.py", "course_commands.py", "maintainer.py",
+    "new_command.py", "classroom50.py", "from_json.py", "replay.py", "questions.py",
+    "suite_runner.py", "solution_text.py",
+)  # fmt: skip
+FOR_LEARNERS = ("learner_notebook.py", "skeletons.py")  # of those rooms
+STOPPING = {"UserError", "NoSuchWall", "UnknownExercise", "stop_command"}
+ONLY_VALUES = re.compile(r"^[\W_]*(x7[\W_]*)*$")
+
+
+def read_modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / "grader").rglob("*.py")):
+        if path.name in FOR_LEARNERS or not {*path.relative_to(ROOT).parts} & {*OF_OTHERS}:
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def called(node: ast.AST) -> str:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name
+    return ""
+
+
+def named(base: ast.expr) -> str:
+    return base.id if isinstance(base, ast.Name) else getattr(base, "attr", "")
+
+
+def find_stopping_names(modules: list[tuple[str, ast.Module]]) -> set[str]:
+    """What ends a command with its first argument: our errors, and what inherits from them."""
+    classes = [n for _, tree in modules for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    names = set(STOPPING)
+    for _ in classes:
+        names |= {c.name for c in classes if {named(b) for b in c.bases} & names}
+    return names
+
+
+def sample(text: ast.expr) -> str:
+    """A sentence with x7 for its values; a value right behind a full stop is one more sentence."""
+    if isinstance(text, ast.Constant):
+        return str(text.value)
+    parts = text.values if isinstance(text, ast.JoinedStr) else []
+    told = "".join(str(p.value) if isinstance(p, ast.Constant) else "x7" for p in parts)
+    return re.sub(r"(?<=\.)x7$", "", told)
+
+
+def is_english(told: str) -> bool:
+    plain = re.sub(r"`[^`]*`|--[a-z-]+|[\w/<>]*/[\w/<>.]*|[\w-]+\.[a-z]+", "", told)
+    return bool(re.search(r"[a-z]+ [a-z]+ [a-z]+", plain)) or not re.search("[\u4e00-\u9fff]", told)
+
+
+def list_sentences() -> Iterator[tuple[str, str]]:
+    """Every sentence that is written where it ends a command, and where that is."""
+    modules = list(read_modules())
+    names = find_stopping_names(modules)
+    for path, tree in modules:
+        for node in ast.walk(tree):
+            if called(node) in names and (node.args or node.keywords):
+                told = sample(node.args[0])
+                if told and not ONLY_VALUES.match(told):
+                    yield f"{path}:{node.lineno}", told
+
+
+SENTENCES = sorted({told: where for where, told in list_sentences()}.items())
+
+
+def test_the_sentences_are_found():
+    assert len(SENTENCES) > 40
+    assert "There is no exercise called x7." in dict(SENTENCES)
+
+
+@pytest.mark.parametrize("told, where", SENTENCES)
+def test_every_sentence_that_ends_a_command_is_there_in_chinese(told, where):
+    assert not is_english(Words("zh").said(told)), where
+
+
+def test_nothing_english_is_printed_past_the_translation():
+    found = []
+    for path, tree in read_modules():
+        for node in ast.walk(tree):
+            if called(node) == "print" and node.args:
+                text = re.sub(r"x7|\[/?[a-z]*\]", "", sample(node.args[0]))
+                found += [f"{path}: {text}"] if re.search("[a-z]{3}", text) else []
+    assert found == [
+        "grader/core/sealed_bundle.py: / cannot be read: unpack the bundle again."  # by everything
+    ]
+
+
+def texts_of_help(command) -> list[str]:
+    return [command.help, *(p.help for p in command.params)]
+
+
+def test_the_help_of_every_command_of_a_learner_is_there_in_chinese():
+    group = typer.main.get_command(app)
+    listed = group.commands.keys() - {*global_options.OF_WHOLE_PROJECT}
+    texts = [*texts_of_help(group), *(group.commands[name].help for name in listed)]
+    texts += [text for name in LEARNERS for text in texts_of_help(group.commands[name])]
+    assert [text for text in texts if text and is_english(Words("zh")(text))] == []
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty folder, and an environment that speaks Chinese."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    return tmp_path
+
+
+def run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, words)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout + done.stderr
+
+
+WRONG = [
+    ("grade", "exO1"), ("grade", "ex01"), ("grade", "ex01", "--submission", "gone"), ("grade", "--foo"),
+    ("grade", "ex01", "--seed"), ("grade", "--formt", "json"), ("fooo",), ("hint", "a", "b", "c"),
+    ("hint", "ex01", "--level", "x", "--submission", "."), ("hint",), ("learn", "--port", "x"),
+    ("show", "ex01", "--submission", ".", "--isolation", "x"), ("reset",), ("debug",), ("--what", "grade"),
+    ("grade", "--submission", ".", "--device", "tpu"), ("grade", "--submission", ".", "--format", "jsn"),
+    ("interview", "--minutes"), ("interview", "--minutes", "x"), ("update",), ("init", "/dev/null"),
+    ("init", "x", "--repository", ")"), ("--exercises", "gone", "grade"), ("--course", "gone", "grade"),
+    ("bench", "ex01", "--submission", ".", "--benchmark-columns"), ("grade", "--exercises"),
+    ("bench", "ex01", "--submission", ".", "--benchmark-foo"), ("progress", "x"), ("show", "ex01", "--submission", ".", "--embedding", "x"),
+    ("drill", "ex01"), ("watch", "ex99", "--submission", "."), ("house",),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_what_is_wrong_with_a_command_is_told_in_chinese(here, monkeypatch, words):
+    monkeypatch.setattr("grader.cli.options.is_project_whole", lambda: False)
+    code, said = run(*words)
+    assert code == 2
+    assert [line for line in said.splitlines() if is_english(line)] == []
+
+
+def test_help_is_in_chinese(here):
+    for words in ((), *((name,) for name in LEARNERS)):
+        said = run(*words, "--help")[1]
+        assert "用法：" in said
+        assert not re.search(r"Usage|Options|Commands|Arguments|default:|Show this", said)
+    assert "Usage:" in run("grade", "--lang", "en", "--help")[1]
+
+
+@pytest.mark.parametrize("words", [(), ("course",)])
+def test_no_words_at_all_print_the_help_and_nothing_else(here, words):
+    code, said = run(*words)
+    assert code == 2
+    assert said.count("用法：") == 1 and "--help" in said and "有说明" not in said
+
+
+@pytest.mark.parametrize("words", [("exO1", "--lang", "en"), ("exO1", "--lang=en")])
+def test_the_language_that_is_asked_for_goes_before_that_of_the_environment(here, words):
+    assert run("grade", *words, "--submission", ".")[1].startswith("There is no exercise called")
+
+
+def test_the_language_of_the_folder_goes_before_that_of_the_environment(here, monkeypatch):
+    assert run("init", "work", "--lang", "en")[0] == 0
+    monkeypatch.chdir(here / "work")
+    assert run("grade", "exO1")[1].startswith("There is no exercise called")
+    assert run("grade", "--foo")[1].startswith("Usage: ")
+
+
+def test_an_unknown_language_is_told_in_the_one_that_is_known(here):
+    assert run("grade", "--lang", "xx") == (2, "没有叫 'xx' 的语言：可以用 en 或 zh。\n")
