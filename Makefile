@@ -103,7 +103,7 @@ watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=
 learn: $(LEARN) ## open a page to read, write and see verdicts (EX= to begin with; SUBMISSION= ISOLATION= ARGS="--port 8000 --no-browser")
 	@$(GRADER) learn $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
 
-hint: $(CORE) ## the next hint (EX=ex03_sdpa; ARGS="--level 2" or --solution)
+hint: $(CORE) ## the next hint (EX=ex03_sdpa ARGS="--level 2")
 	@$(GRADER) hint $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
 
 debug: $(CORE) ## the first failing case in the debugger, your function on top (EX=ex03_sdpa SUBMISSION= DEVICE= SEED=)

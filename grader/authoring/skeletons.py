@@ -20,6 +20,7 @@ from grader.submission import answer_file
 from grader.submission.solution_text import BadSource, remove_solutions, split_cells
 
 GAP_PATTERN, GAP = r"\n{4,}", "\n\n\n"  # a region at the top level leaves empty lines
+_GENERATED_NOTE = re.compile(r"\A<!-- Generated from .* -->\n+")
 
 
 class NoSkeleton(UserError):
@@ -98,6 +99,11 @@ def make_lesson(exercise: Exercise, source: str, language: str = "en") -> str:
         parts[1] = f"{title}\n\n{picture}\n\n{rest}"
     parts.append(lesson_notes.write_lesson_papers(exercise.slug, language))
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def drop_generated_note(page: str) -> str:
+    """Return a page without its first line, if that says from what the project generates it."""
+    return _GENERATED_NOTE.sub("", page)
 
 
 def _make_skeleton_cell(exercise: Exercise, code: str) -> str:

@@ -8,12 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from grader.cli import folder_commands
 from grader.cli.app import app
 from grader.core.advice import RECORD_FILE
 from grader.core.catalog import ROOT, list_catalog_exercises
+from grader.core.this_python import find_own_command
 from grader.practice.folder import bring_files, handed_course, handed_notebooks
 from grader.submission.answer_file import is_submission_file_untouched
 
@@ -73,7 +75,9 @@ def test_init_writes_skeletons_and_lessons_in_one_language(tmp_path, language, o
         assert is_submission_file_untouched(path)
         lesson = f"docs/lessons/{exercise.slug}.{language}.md"
         assert path.read_text().splitlines()[0].endswith(f"The lesson: {lesson}")
-        assert found[lesson] == (ROOT / lesson).read_bytes()
+        whence, _, text = (ROOT / lesson).read_bytes().partition(b"\n\n")
+        assert found[lesson] == text
+        assert b"`make skeletons`" in whence
     assert not [name for name in found if name.endswith(f".{other}.md")]
     assert found["docs/lessons/ex01_softmax.svg"]
 
@@ -95,6 +99,31 @@ def test_a_second_init_says_that_update_is_meant(folder, monkeypatch):
     code, said = run("init", ".")
     assert (code, contents(folder)) == (2, before)
     assert "update`" in said
+
+
+@pytest.mark.parametrize(
+    "options, update",
+    [
+        (["--notebooks"], "update --notebooks`"),
+        (["--repository", "you/attention"], "update --repository you/attention`"),
+    ],
+)
+def test_a_second_init_that_asks_for_notebooks_names_the_update_that_writes_them(
+    folder, options, update
+):
+    code, said = run("init", ".", *options)
+    assert (code, update in said, "work is such a folder" in said) == (2, True, True)
+
+
+def test_init_names_the_folder_to_go_to_unless_it_is_this_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = run("init", "my work")[1]
+    assert "`cd 'my work'`" in said
+    monkeypatch.chdir(tmp_path / "my work")
+    (tmp_path / "my work" / RECORD_FILE).unlink()
+    said = run("init", ".")[1]
+    assert "Next: read " in said and "cd " not in said
+    assert said.startswith("my work has 0 new files")
 
 
 def test_init_where_nothing_can_be_written_is_a_sentence(tmp_path):
@@ -193,6 +222,7 @@ def test_every_goal_of_the_makefile_calls_the_command(folder):
     assert "$(PY)" not in text
     goals = re.findall(r"^([a-z]+): ## ", text, re.MULTILINE)
     assert {"grade", "watch", "learn", "hint", "show", "reset", "bench", "update"} <= set(goals)
+    assert "drill" not in goals and "--solution" not in text
     for goal in sorted(set(goals) - {"help"}):
         given = [
             "make",
@@ -208,6 +238,37 @@ def test_every_goal_of_the_makefile_calls_the_command(folder):
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith(f"own {goal}")
         assert done.stdout.rstrip().endswith("--lang zh")
+
+
+HAN = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_commands_are_explained_in_the_language_of_the_folder(tmp_path, language):
+    run("init", str(tmp_path), "--lang", language)
+    listed = subprocess.run(["make"], cwd=tmp_path, capture_output=True, text=True).stdout
+    told = listed.splitlines()
+    tasks = json.loads((tmp_path / ".vscode/tasks.json").read_text(encoding="utf-8"))["tasks"]
+    told += [task["label"] for task in tasks]
+    launch = (tmp_path / ".vscode/launch.json").read_text(encoding="utf-8")
+    told += re.findall(r'//.*|"name": .*', launch)
+    told += (tmp_path / "Makefile").read_text(encoding="utf-8").splitlines()[:1]
+    assert len(told) > 15
+    assert {bool(HAN.search(line)) for line in told} == {language == "zh"}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_readme_of_a_folder_names_commands_and_files_that_are_there(tmp_path, language):
+    run("init", str(tmp_path), "--lang", language)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert bool(HAN.search(text)) == (language == "zh")
+    own = re.escape(find_own_command())
+    named = set(re.findall(rf"{own} ([a-z]+)", text))
+    assert named == {"grade", "watch", "learn", "hint", "show", "update"}
+    assert named <= set(typer.main.get_command(app).commands)
+    links = re.findall(r"\]\((.*?)\)", text)
+    assert len(links) == 4
+    assert [link for link in links if not (tmp_path / link).exists()] == []
 
 
 def test_vs_code_has_tasks_and_the_debugger(folder):
