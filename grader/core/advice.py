@@ -1,13 +1,17 @@
 """Fits the commands that sentences name to the folder in which they will be typed.
 
-Sentences name goals of the Makefile. Where no Makefile of ours lies, `make hint EX=ex01` becomes
+Sentences name goals of the Makefile. Where no Makefile of ours lies, where there is no `make`, and
+where a learner called the installed command itself, `make hint EX=ex01` becomes
 `attention-by-hand hint ex01`, and `SEED=4711` becomes `--seed 4711`.
 """
 
+import os
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 
+from grader.core.installed_copies import is_wheel_installed
 from grader.core.this_python import find_own_command
 
 RECORD_FILE = ".attention-by-hand.json"  # in a learner's folder: what `init` wrote there
@@ -23,7 +27,8 @@ _OPTIONS = {  # variables of the Makefile, and what stands before their value on
     "SEED": "--seed", "ISOLATION": "--isolation", "MINUTES": "--minutes", "JOBS": "--jobs",
     "EXERCISES": "--exercises", "COURSE": "--course",
 }  # fmt: skip
-_VALUE = r"(?:'[^']*'|(?:[\w/~.{}-]*[\w/~{}-])?)"
+_CALLED_BY_MAKE = "MAKELEVEL"  # a variable that make gives what it runs
+_VALUE = r"""(?:'[^']*'|"[^"]*"|(?:[\w/~.{}-]*[\w/~{}-])?)"""
 _COMMAND = re.compile(rf"\bmake ({'|'.join(map(re.escape, _GOALS))})(?![\w-])")
 _VARIABLE = re.compile(rf"(?<![\w-])({'|'.join(_OPTIONS)})=({_VALUE})")
 _IN_CODE = re.compile(r"`[^`]*`")
@@ -33,7 +38,7 @@ def fit_advice(sentence: str) -> str:
     """Return one of our sentences with its commands as they are typed in this folder."""
     if "=" not in sentence and "make " not in sentence:
         return sentence
-    return sentence if has_our_makefile(Path.cwd()) else _replace_commands(sentence)
+    return sentence if _is_make_at_hand(Path.cwd()) else _replace_commands(sentence)
 
 
 def fit_quoted_advice(text: str) -> str:
@@ -41,8 +46,20 @@ def fit_quoted_advice(text: str) -> str:
     return _IN_CODE.sub(lambda found: fit_advice(found[0]), text)
 
 
+def _is_make_at_hand(folder: Path) -> bool:
+    """Return whether the person who reads a sentence works with `make`."""
+    if is_wheel_installed() and _CALLED_BY_MAKE not in os.environ:
+        return False
+    return _is_make_installed() and _has_our_makefile(folder)
+
+
 @cache
-def has_our_makefile(folder: Path) -> bool:
+def _is_make_installed() -> bool:
+    return shutil.which("make") is not None
+
+
+@cache
+def _has_our_makefile(folder: Path) -> bool:
     """Return whether the Makefile of this folder has the goals that sentences name."""
     try:
         return "\nhint:" in (folder / "Makefile").read_text(encoding="utf-8", errors="replace")
@@ -59,5 +76,5 @@ def _replace_commands(sentence: str) -> str:
 def _build_option(found: re.Match[str]) -> str:
     option, value = _OPTIONS[found[1]], found[2]
     if found[1] == "ARGS":
-        return value.strip("'")
+        return value.strip("'\"")
     return option if found[1] == "FRESH" else f"{option} {value}".strip()

@@ -82,7 +82,8 @@ class Words:
     def hints(self, exercise: Exercise, name: str) -> tuple[str, ...]:
         """The hints of a function or a class; each tells more than the one before."""
         named = exercise.functions.get(name) or exercise.classes[name]
-        return tuple(self._suite_texts(exercise.slug).get("hints", {}).get(name, named.hints))
+        hints = self._suite_texts(exercise.slug).get("hints", {}).get(name, named.hints)
+        return tuple(map(fit_quoted_advice, hints))
 
     def learned(self, exercise: Exercise) -> tuple[str, ...]:
         """What a student knows who has passed an exercise."""
@@ -91,7 +92,7 @@ class Words:
     def mistake(self, slug: str, id: str, says: str, mend: str) -> tuple[str, str]:
         """What a mistake is, and how to mend it."""
         entry = self._suite_texts(slug).get("mistakes", {}).get(id, {})
-        return entry.get("says", says), entry.get("mend", mend)
+        return entry.get("says", says), fit_quoted_advice(entry.get("mend", mend))
 
     def question(self, slug: str, id: str, asks: str, answer: str) -> tuple[str, str]:
         """A question of an interview, and a model answer."""

@@ -9,7 +9,7 @@ import typer
 
 from grader.cli.app import app
 from grader.core import advice, this_python
-from grader.core.catalog import ROOT
+from grader.core.catalog import ROOT, find_catalog_exercise
 from grader.core.translation import Words
 
 COMMANDS = set(typer.main.get_command(app).commands)
@@ -17,6 +17,7 @@ SAID = [
     ("`make hint EX=ex01_softmax` gives a hint.", "`OWN hint ex01_softmax` gives a hint."),
     ("`make hint EX=ex01 ARGS='--level 2'`", "`OWN hint ex01 --level 2`"),
     ("`make hint EX=ex01 ARGS=--solution`", "`OWN hint ex01 --solution`"),
+    ('`make drill EX=ex05 ARGS="--seed 4711"`', "`OWN drill ex05 --seed 4711`"),
     ("  make grade EX=ex01 EXERCISES='my pack' SUBMISSION=a/b.py", "  OWN grade ex01 --exercises 'my pack' --submission a/b.py"),
     ("Try another wall: `make grade ISOLATION=process`.", "Try another wall: `OWN grade --isolation process`."),
     ("seed 4711 (SEED=4711 repeats)", "seed 4711 (--seed 4711 repeats)"),
@@ -49,6 +50,41 @@ def test_where_our_makefile_lies_its_goals_are_named(monkeypatch, with_make, _):
 def test_the_makefile_of_another_project_is_none_of_ours(elsewhere):
     Path("Makefile").write_text("all: ## build\n\tcc x.c\n")
     assert advice.fit_advice("`make doctor`") == "`OWN doctor`"
+
+
+@pytest.fixture
+def in_a_learners_folder(tmp_path, elsewhere):
+    (tmp_path / "Makefile").write_text("help: ## list\n\nhint: ## the next hint\n")
+
+
+@pytest.mark.parametrize("installed, by_make, told", [
+    (True, False, "`OWN hint ex01`"),
+    (True, True, "`make hint EX=ex01`"),
+    (False, False, "`make hint EX=ex01`"),
+])  # fmt: skip
+def test_a_learner_who_called_the_installed_command_itself_is_told_of_that_command(
+    in_a_learners_folder, monkeypatch, installed, by_make, told
+):
+    monkeypatch.setattr(advice, "is_wheel_installed", lambda: installed)
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    if by_make:
+        monkeypatch.setenv("MAKELEVEL", "1")
+    assert advice.fit_advice("`make hint EX=ex01`") == told
+
+
+def test_without_make_a_makefile_is_of_no_use(in_a_learners_folder, monkeypatch):
+    monkeypatch.setattr(advice, "_is_make_installed", lambda: False)
+    assert (
+        advice.fit_advice("unchanged (FRESH=1 judges it again)")
+        == "unchanged (--fresh judges it again)"
+    )
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_hints_and_cures_of_a_suite_fit(elsewhere, language):
+    words, hunt = Words(language), find_catalog_exercise("ex17_bug_hunt")
+    assert "`OWN drill --again`" in words.hints(hunt, "drill")[0]
+    assert "`OWN drill`" in words.mistake("ex17_bug_hunt", "", "", "As `make drill` wrote it.")[1]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
