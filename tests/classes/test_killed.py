@@ -13,6 +13,9 @@ import pytest
 
 from tests.classes.classroom import command, environment, fill, graded_here, written
 
+pytestmark = pytest.mark.weekly
+KILLS = 60
+
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, in_this_process):
@@ -40,8 +43,7 @@ def run_known(submissions: Path, results: Path, known: Path, moment: int):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=pytest.mark.weekly)])
-def test_kill_9_at_random_moments_loses_nothing(undisturbed, tmp_path, kills):
+def test_kill_9_at_random_moments_loses_nothing(undisturbed, tmp_path):
     """Killed is the process that keeps results and writes files; what grades is killed below.
 
     A moment is one of its changes of the file system, so that none depends on how fast it is.
@@ -53,7 +55,7 @@ def test_kill_9_at_random_moments_loses_nothing(undisturbed, tmp_path, kills):
     changes = int(whole.stdout.split()[-1])
     fresh(results, expected / ".secret")
     killed = 0
-    for _ in range(kills):
+    for _ in range(KILLS):
         run = run_known(submissions, results, expected, moments.randrange(1, changes + 1))
         if run.returncode == -signal.SIGKILL:
             killed += 1
@@ -61,7 +63,7 @@ def test_kill_9_at_random_moments_loses_nothing(undisturbed, tmp_path, kills):
         assert run.returncode == 0, run.stderr
         assert written(results) == written(expected)
         fresh(results, expected / ".secret")
-    assert killed >= kills // 2  # a run of an empty folder has all those moments
+    assert killed >= KILLS // 2  # a run of an empty folder has all those moments
     assert graded_here(submissions, results, "--resume").returncode == 0
     assert written(results) == written(expected)
 
@@ -94,7 +96,6 @@ def children(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.weekly
 def test_a_killed_process_of_the_pool_costs_a_second_try_and_no_result(undisturbed, tmp_path):
     submissions, expected = undisturbed
     results = fresh(tmp_path / "results", expected / ".secret")

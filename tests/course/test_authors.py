@@ -12,6 +12,7 @@ import pytest
 from grader.core import catalog
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.weekly  # a minute
 SLUG = "ex18_alibi"
 FOLDERS = ("grader", "reference", "solutions", "exercises", "docs")
 

@@ -32,6 +32,7 @@ def test_attention_compiles_and_stays_in_registers(tmp_path):
         assert kernel["tensor_cores"] == ("float32" not in name), name
 
 
+@pytest.mark.weekly
 def test_a_tile_that_is_too_large_spills(tmp_path):
     kernels = compiled(tmp_path, "--tiles")
     assert kernels["128 x 128, 4 warps, 2 stages"]["spilled_bytes"] > 0
