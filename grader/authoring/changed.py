@@ -9,7 +9,8 @@ from grader.core.records import Exercise
 
 MAIN_BRANCHES = ("main", "origin/main")
 _EXERCISE_FILE_NAME = re.compile(r"ex\d+_")
-_FILES_WITHOUT_CHECKS = ("mistakes.py", "variants.py")  # bench_*.py are left out by name
+# Beside the speed cases, bench_*.py, which are left out by name.
+_FILES_WITHOUT_CHECKS = ("mistakes.py", "steps.py", "variants.py")
 
 
 def list_exercises_to_prove(exercises: Sequence[Exercise], root: Path) -> list[Exercise]:
