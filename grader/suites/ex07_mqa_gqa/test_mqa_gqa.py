@@ -341,7 +341,7 @@ def step_gradients_agree(draw, module, oracle, first, last):
     output, _ = module.step(last, module.step(first)[1])
 
     def second(first, last):
-        plain = oracle._rounded(last)
+        plain = reference.rounded_module(oracle.plain, last)
         return plain.step(last, plain.step(first)[1])[0]
 
     grads = backward(output, first, last, upstream=last.detach())
