@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from grader.core.diagnosis_records import Fact
 from grader.judging import attention_probes as attention
+from grader.judging import cache_probes
 from grader.judging import weight_probes as weights
 from grader.judging.draw import Draw
 from grader.judging.probed_function import ProbedFunction
@@ -66,4 +67,5 @@ def list_fact_probes(f: ProbedFunction) -> tuple[Probe, ...]:
                 weights.probe_float16,
             )
     masks = _MASKS if "keep" in f.parameters else ()
-    return (attention.probe_memory, *_ATTENTION, *masks, *_ATTENTION_LAST)
+    past = (cache_probes.probe_chunks,) if "past" in f.parameters else ()
+    return (attention.probe_memory, *past, *_ATTENTION, *masks, *_ATTENTION_LAST)

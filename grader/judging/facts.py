@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from grader.core.diagnosis_records import Diagnosis, Fact
 from grader.core.records import CheckResult, Exercise
-from grader.judging import difference_facts, module_probes
+from grader.judging import cache_probes, difference_facts, module_probes
 from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
 from grader.judging.fact_probes import list_fact_probes
@@ -58,8 +58,14 @@ def _probe_name(exercise: Exercise, name: str, student: Student, right: Student)
         ours, theirs = (ProbedFunction(one, *function) for one in (student, right))
         yield from _run_probes(exercise, list_fact_probes(ours), ours, theirs)
     elif module is not None and module_probes.can_be_probed(module):
-        mine, solved = (module_probes.ProbedModule(x, module, right) for x in (student, right))
+        caches = [c for c in exercise.classes.values() if cache_probes.can_be_probed(c)]
+        mine, solved = (
+            module_probes.ProbedModule(x, module, right, *caches[:1]) for x in (student, right)
+        )
         yield from _run_probes(exercise, module_probes.MODULE_PROBES, mine, solved)
+    elif module is not None and cache_probes.can_be_probed(module):
+        held, wanted = (cache_probes.ProbedCache(x, module) for x in (student, right))
+        yield from _run_probes(exercise, cache_probes.CACHE_PROBES, held, wanted)
 
 
 def _run_probes(

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from grader.core.diagnosis_records import Fact
 from grader.core.records import DeclaredClass
+from grader.judging.cache_probes import find_chunks_fact
 from grader.judging.case import StudentFault
 from grader.judging.contract import count_required_parameters, list_judged_parameters
 from grader.judging.draw import Draw
@@ -31,8 +32,12 @@ MAX_CALLS = 60
 class ProbedModule:
     """A module of one input (B, L, E), with drawn parameters, the same as the solution's."""
 
-    def __init__(self, student: Student, declared: DeclaredClass, right: Student) -> None:
+    def __init__(
+        self, student: Student, declared: DeclaredClass, right: Student,
+        caches: DeclaredClass | None = None,
+    ) -> None:  # fmt: skip
         self._student, self._right, self._declared = student, right, declared
+        self._caches = caches  # the class of caches of the exercise
         self._objects: dict[int, StudentObject] = {}
         self._calls = 0
 
@@ -45,6 +50,32 @@ class ProbedModule:
         if "weights" not in self._declared.methods["forward"].returns:
             return None
         return as_judged_numbers(self._answer(x, HEADS)[1]).astype(np.float64)
+
+    def in_chunks(self, x: Tensor, *counts: int) -> Array | None:
+        """Return the output for x in chunks, each continuing the one before; None if it cannot."""
+        forward, outputs = self._declared.methods["forward"], []
+        with_cache = "cache" in list_judged_parameters(forward.signature)
+        if "step" not in self._declared.methods and not (with_cache and self._caches):
+            return None
+        self._answer(x, HEADS)  # the object is made
+        module = self._objects[HEADS]
+        with begin_probing_case(self._student):
+            past = None
+            cache = self._make_cache(x) if with_cache else None
+            for part in torch.split(x, list(counts), 1):
+                if cache is not None:
+                    output = module(part.clone(), cache=cache)
+                else:
+                    output, past = module.step(part.clone(), *(() if past is None else (past,)))
+                outputs.append(as_judged_numbers(output).astype(np.float64))
+        return np.concatenate(outputs, 1)
+
+    def _make_cache(self, x: Tensor) -> Any:
+        assert self._caches is not None
+        sizes = {"batch": len(x), "num_heads": HEADS, "max_len": x.shape[1]}
+        sizes["head_dim"] = SIZES["d_model"] // HEADS
+        names = list_judged_parameters(self._caches.signature)
+        return getattr(self._student, self._caches.name)(*(sizes[n] for n in names if n in sizes))
 
     def _answer(self, x: Tensor, heads: int) -> list[Any]:
         self._calls += 1
@@ -151,6 +182,13 @@ def probe_attended_tokens(f: ProbedModule, right: ProbedModule, draw: Draw) -> F
     return None
 
 
+def probe_chunks(f: ProbedModule, right: ProbedModule, draw: Draw) -> Fact | None:
+    """A text has the same outputs in chunks as in one."""
+    x = draw.normal(1, 4, 4)
+    whole, chunks = f.in_chunks(x, 4), f.in_chunks(x, 2, 2)
+    return None if whole is None or chunks is None else find_chunks_fact(whole, chunks, 2)
+
+
 def _is_right(f: ProbedModule, right: ProbedModule, x: Tensor, heads: int) -> bool:
     wanted = right(x, heads)
     try:
@@ -160,5 +198,6 @@ def _is_right(f: ProbedModule, right: ProbedModule, x: Tensor, heads: int) -> bo
 
 
 MODULE_PROBES = (
-    probe_memory, probe_row_sums, probe_heads, probe_other_batch, probe_attended_tokens,
+    probe_memory, probe_chunks, probe_row_sums, probe_heads, probe_other_batch,
+    probe_attended_tokens,
 )  # fmt: skip

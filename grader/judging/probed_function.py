@@ -54,6 +54,21 @@ class ProbedFunction:
         answer = self._answer(*given)
         return self._numbers(answer[0], given[0]), self._numbers(answer[self._weights], given[0])
 
+    def continue_text(
+        self, q: Tensor, k: Tensor, v: Tensor, first: int
+    ) -> tuple[Array, list[list[Array]]]:
+        """Return the outputs of a text in two chunks, and the past after each chunk.
+
+        The function returns an output and a past, which it takes again.
+        """
+        outputs, pasts, past = [], [], None
+        for part in (slice(None, first), slice(first, None)):
+            given = [x[..., part, :] for x in (q, k, v)]
+            output, past = self._answer(*given, **({} if past is None else {"past": past}))
+            outputs.append(self._numbers(output, q))
+            pasts.append([self._numbers(x, q) for x in past])
+        return np.concatenate(outputs, -2), pasts
+
     def weigh(self, scores: Tensor, keep: Tensor | None = None) -> Array:
         """Return the weights of scores (n, n), whichever way the function takes scores.
 

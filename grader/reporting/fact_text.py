@@ -77,6 +77,27 @@ FACT_SENTENCES = {
     "key_missed": "The output of query {query} does not change with key {key}, which it should "
     "see.",
     "scale_ignored": "The output is the same with a given `scale` and without.",
+    # caches, and texts that are continued
+    "chunks": "In chunks of {first} and {then} tokens the output of token {token} is another than "
+    "at once; outputs differ by up to {change}.",
+    "past_count": "After {tokens} tokens the past that is returned holds {count}.",
+    "past_changed": "Token {token} of the past that is returned is not as it was given.",
+    "cache_length": "After {tokens} tokens `length` is {length}.",
+    "cache_count": "After {tokens} tokens append returns {count}.",
+    "cache_exchanged": "Keys and values that come back are exchanged.",
+    "values_as_keys": "The values come back in the place of the keys.",
+    "keys_as_values": "The keys come back in the place of the values.",
+    "sequence_not_stored": "Sequence 0 comes back as it was appended, and sequence {sequence} does "
+    "not.",
+    "earlier_token_changed": "After append number {append}, token {token} is another than before.",
+    "new_token_missed": "Append number {append} does not bring back token {token} as it was "
+    "appended.",
+    "length_after_reset": "After `reset` and one token `length` is {length}.",
+    "wrong_after_reset": "After `reset` and one token, append returns something else than that "
+    "token.",
+    "other_cache": "What a cache holds changes when another cache is appended to.",
+    "full_refused": "With room for {room} tokens, {room} tokens are refused.",
+    "overflow_taken": "With room for {room} tokens, {tokens} tokens are taken.",
     "second_call": "The same inputs give another answer in a later call: it changes by up to "
     "{change}.",
 }

@@ -19,7 +19,8 @@ EXAMPLE = "By hand, with q = [[1]]: output is [[2]], but should be [[3]]."
 
 def test_each_fact_that_is_found_has_a_sentence_and_each_sentence_a_fact():
     found = set()
-    for name in ("weight_probes", "attention_probes", "module_probes", "difference_facts"):
+    names = "weight_probes", "attention_probes", "module_probes", "cache_probes", "difference_facts"
+    for name in names:
         text = (ROOT / f"grader/judging/{name}.py").read_text("utf-8")
         found |= set(re.findall(r'fact\(\s*"(\w+)"|Fact\(key="(\w+)"', text))
     keys = {one or other for one, other in found}
