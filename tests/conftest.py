@@ -52,8 +52,13 @@ def list_open() -> Iterator[None]:
 
 
 @pytest.fixture
-def graded(nursery, tmp_path):
-    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
+def graded(nursery, tmp_path, monkeypatch):
+    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report.
+
+    Its failures are explained as long as it takes, however busy the machine is.
+    """
+    for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS"):
+        monkeypatch.setattr(f"grader.judging.time_limit.{name}", 60.0)
     from grader.grading.exercise import Run, grade_answer
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:

@@ -58,12 +58,13 @@ def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
             f"{helped:.0f} % with something that helps (goal {HELP_GOAL} %)."
         )
     yield _describe_lines([f for f in found if f.lines])
-    seconds = [f.diagnosed for f in found if f.kind is not None]
-    if seconds:
-        slow = sum(s > SECONDS_ALLOWED for s in seconds)
+    if classed := [f for f in found if f.kind is not None]:
+        slow = sum(f.diagnosed > SECONDS_ALLOWED for f in classed)
+        longest = max(classed, key=lambda f: f.diagnosed)
         yield (
-            f"Diagnosis took {mean(seconds):.2f} s of the processor an answer, {max(seconds):.2f} s"
-            f" at most; {slow} took more than {SECONDS_ALLOWED:g} s."
+            f"Diagnosis took {mean(f.diagnosed for f in classed):.2f} s of the processor an answer,"
+            f" {longest.diagnosed:.2f} s at most ({longest.slug} {longest.id}); {slow} of "
+            f"{len(classed)} took more than {SECONDS_ALLOWED:g} s (goal 0)."
         )
 
 

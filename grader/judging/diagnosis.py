@@ -1,50 +1,66 @@
 """Explains failed checks: the mistake that gives the answer, and where the answer is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from grader.core.diagnosis_records import Diagnosis, NamedMistake, Stage
 from grader.core.records import CheckResult, Exercise
-from grader.judging import facts, location, pinned_line, stages
+from grader.judging import facts, location, pinned_line, stages, time_limit
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue, bind_mistake_catalogue
 from grader.judging.pair_naming import Named, name_failures
 from grader.judging.plainest import find_plainest_failures, show_plainest_failures
 from grader.judging.small_examples import add_small_examples
+from grader.judging.student_runs import StudentRuns
+from grader.judging.time_limit import limit_time
 
 
 def diagnose_failed_checks(
     exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
 ) -> tuple[CheckResult, ...]:
-    """Return the checks, with a diagnosis for each failed check that has one."""
-    failures = {failure.check: failure for failure in judge.failures}
-    if not failures:
+    """Return the checks, with a diagnosis for each failed check that has one.
+
+    What is not found within `DIAGNOSIS_SECONDS` is left out.
+    """
+    if not judge.failures:
         return tuple(checks)
+    with limit_time(time_limit.DIAGNOSIS_SECONDS, judge.student.count_seconds):
+        return _diagnose_in_time(exercise, checks, judge)
+
+
+def _diagnose_in_time(
+    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
+) -> tuple[CheckResult, ...]:
+    failures = {failure.check: failure for failure in judge.failures}
     known = bind_mistake_catalogue(exercise.slug)
-    named = name_failures(judge, known)
-    told: set[Stage] = set()
-
-    def once(found: Diagnosis | None) -> Diagnosis | None:
-        """Keep a stage only with the first check that shows the stage."""
-        if found is None or found.stage is None:
-            return found
-        again = found.stage in told
-        told.add(found.stage)
-        return replace(found, stage=None) if again else found
-
-    diagnosed = tuple(
-        replace(c, diagnosis=once(_diagnose_failed_check(
+    runs = StudentRuns(judge)
+    with limit_time(time_limit.NAMING_SECONDS):
+        plainest = find_plainest_failures(judge, runs)
+        named = name_failures(judge, known, runs)
+    diagnosed = _keep_first_stages(
+        replace(c, diagnosis=_diagnose_failed_check(
             exercise, failures[c.id], judge, known, named[c.id]
-        )))
+        ))
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
-    plainest = find_plainest_failures(judge)
-    shown = show_plainest_failures(exercise, diagnosed, plainest)
+    shown = show_plainest_failures(exercise, tuple(diagnosed), plainest)
     shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge)
     right = known.right
     with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right)
     return add_small_examples(exercise, with_facts, plainest, judge.student, right)
+
+
+def _keep_first_stages(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
+    """Yield checks with each stage kept only at the first check that shows the stage."""
+    told: set[Stage] = set()
+    for check in checks:
+        found = check.diagnosis
+        if found is not None and found.stage in told:
+            yield replace(check, diagnosis=replace(found, stage=None))
+            continue
+        told |= {found.stage} if found is not None and found.stage is not None else set()
+        yield check
 
 
 def _diagnose_failed_check(

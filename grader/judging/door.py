@@ -25,9 +25,11 @@ class Connection:
     """A worker's client, with the answer and its problems, from which faults are worded."""
 
     def __init__(
-        self, client: Client, problems: Mapping[str, str], answer: Submission | None
-    ) -> None:
+        self, client: Client, problems: Mapping[str, str], answer: Submission | None, *,
+        leaves_out_meta: bool = False,
+    ) -> None:  # fmt: skip
         self.client = client
+        self.leaves_out_meta = leaves_out_meta
         self._problems = problems
         self.answer = answer
 

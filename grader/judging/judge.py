@@ -20,10 +20,11 @@ from grader.core.records import CheckResult, Verdict
 from grader.judging.case import CURRENT_CASE, Case, LastCall, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check, CheckCase
-from grader.judging.student import Student
+from grader.judging.student import MetaLeftOut, Student
 
 NEEDS_CUDA = "needs CUDA"
 JUDGE_PLUGIN_NAME = "judge"
+_DOES_NOT_APPLY = pytest.skip.Exception, MetaLeftOut  # what a case for another student raises
 
 
 class Tape(Protocol):
@@ -140,7 +141,7 @@ class Judge:
             started, error = time.perf_counter(), None
             try:
                 self._run_case(self.student, case)
-            except (Exception, SystemExit, pytest.skip.Exception) as raised:  # judged, not raised
+            except (Exception, SystemExit, *_DOES_NOT_APPLY) as raised:  # judged, not raised
                 error = raised
             tally = self._tallies[case.check.id]
             tally.seconds += time.perf_counter() - started
@@ -155,8 +156,8 @@ class Judge:
             self._run_case(student, case, *again)
         except StudentFault as fault:
             return fault
-        except pytest.skip.Exception:
-            return None  # the case does not apply to this student
+        except _DOES_NOT_APPLY:
+            return None
         return None
 
     def _run_case(self, student: Student, case: CheckCase, *again: str) -> None:
@@ -226,7 +227,7 @@ class Judge:
                 calls=frozenset(CURRENT_CASE.get().called), asked=CURRENT_CASE.get().asked,
                 last_call=CURRENT_CASE.get().last_call,
             )  # fmt: skip
-        elif not isinstance(error, pytest.skip.Exception):
+        elif not isinstance(error, _DOES_NOT_APPLY):
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}:{place.lineno}"
             tally.grader_fault = f"{type(error).__name__}: {error} ({case.name}, {where})"

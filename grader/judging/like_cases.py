@@ -1,14 +1,14 @@
 """The cases that are like a failed one, the cheapest first, with the student's fault in each."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from grader.judging.case import StudentFault
-from grader.judging.judge import CheckFailure, Judge
+from grader.judging.judge import CheckFailure
 from grader.judging.marks import CheckCase
-from grader.judging.mistake_catalogue import MistakeCatalogue
+from grader.judging.plainest import count_call_numbers
+from grader.judging.student_runs import StudentRuns
 
 FRESH_DRAWS = 3  # times that the failed case runs again with other inputs
 MAX_OTHER_CASES = 4  # further cases of the check that run
@@ -26,14 +26,15 @@ class LikeCase:
 class LikeCases:
     """The cases that tell mistakes apart for one failed check; the student runs when one is read.
 
-    All of them decide together, so their order does not matter: those that take the right answer
-    least time come first, because most mistakes differ in them already.
+    All of them decide together, so their order does not matter: those with the fewest numbers in
+    their last call come first, because most mistakes differ in them already. A case that has not
+    run yet comes later.
     """
 
-    def __init__(self, failure: CheckFailure, judge: Judge, known: MistakeCatalogue) -> None:
+    def __init__(self, failure: CheckFailure, runs: StudentRuns) -> None:
         self.failure = failure
         self._known: list[LikeCase] = []
-        self._rest = _run_like_cases(failure, judge, known)
+        self._rest = _run_like_cases(failure, runs)
 
     def __iter__(self) -> Iterator[LikeCase]:
         yield from self._known
@@ -46,20 +47,12 @@ class LikeCases:
         return list(islice((one for one in self if one.fault is not None), most))
 
 
-def _run_like_cases(
-    failure: CheckFailure, judge: Judge, known: MistakeCatalogue
-) -> Iterator[LikeCase]:
+def _run_like_cases(failure: CheckFailure, runs: StudentRuns) -> Iterator[LikeCase]:
     cases = [failure.case, *failure.more[:MAX_OTHER_CASES]]
-    if right := known.right:
-        seconds = []
-        for case in cases:
-            started = time.process_time()
-            judge.ask(right, case)
-            seconds.append(time.process_time() - started)
-        cases = [case for _, case in sorted(zip(seconds, cases, strict=True), key=lambda p: p[0])]
-    for case in cases:
-        is_first = case is failure.case
-        yield LikeCase(case, (), failure.fault if is_first else judge.ask(judge.student, case))
+    ran = [case for case in cases if runs.has(case)]
+    ran.sort(key=lambda case: count_call_numbers(runs.run(case).last_call))
+    for case in [*ran, *(case for case in cases if case not in ran)]:
+        yield LikeCase(case, (), runs.run(case).fault)
     for n in range(FRESH_DRAWS):
         again = "again", str(n)
-        yield LikeCase(failure.case, again, judge.ask(judge.student, failure.case, *again))
+        yield LikeCase(failure.case, again, runs.run(failure.case, *again).fault)

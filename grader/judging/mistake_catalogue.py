@@ -1,11 +1,9 @@
 """Binds the mistakes of an exercise in the place of its solution's own functions and classes."""
 
-import math
-import time
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,13 +16,10 @@ from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase, Mistake
 from grader.judging.mistake_pairs import combine_mistakes
 from grader.judging.student import Student
+from grader.judging.time_limit import check_time
 from grader.worker.in_process import call_without_wall
 
 Outcome = tuple[str, bool]  # a check, and whether it failed where it called the name of a mistake
-
-
-class OutOfTime(Exception):
-    """Raised where a catalogue has used the processor time that it was given."""
 
 
 class MistakeCatalogue:
@@ -39,7 +34,7 @@ class MistakeCatalogue:
         self._faults: dict[tuple[str, ...], StudentFault | None] | None = {} if remember else None
         self.mistakes = suite_runner.list_suite_mistakes(exercise)
         self.trials = suite_runner.list_suite_trials(exercise) if self.mistakes else []
-        self.until = math.inf  # seconds of `time.process_time`, after which no case is run
+        self.leaves_out_meta = False  # as `Student` does
         self._modules: dict[str, ModuleType] = {}
         self._pairs: dict[str, tuple[Mistake, ...]] = {}  # of two names: the mistake in the second
         self._pair_module: ModuleType | None = None
@@ -95,27 +90,30 @@ class MistakeCatalogue:
 
     def student(self, mistake: Mistake) -> Student:
         """Return a student who makes this mistake, and no other."""
-        return Student(
-            self._exercise, call_without_wall(self.module(mistake), self._exercise.prelude)
-        )
+        return self._as_student(self.module(mistake))
 
     @property
     def right(self) -> Student | None:
         """Return a student who makes no mistake; None if there is no solution."""
-        module = solution_modules.load_solution_for_judging(self._exercise)
-        if module is None:
-            return None
-        return Student(self._exercise, call_without_wall(module, self._exercise.prelude))
+        module = self._right_module
+        return None if module is None else self._as_student(module)
+
+    @cached_property
+    def _right_module(self) -> ModuleType | None:
+        return solution_modules.load_solution_for_judging(self._exercise)
+
+    def _as_student(self, module: ModuleType) -> Student:
+        client = call_without_wall(module, self._exercise.prelude)
+        return Student(self._exercise, client, leaves_out_meta=self.leaves_out_meta)
 
     def fault(
         self, mistake: Mistake, judge: Judge, case: CheckCase, *again: str
     ) -> StudentFault | None:
         """Run one case on a mistake; return the fault, or None.
 
-        Raises `OutOfTime` after `until`.
+        Raises `OutOfTime` if no time is left. A case ends where a call is left out.
         """
-        if time.process_time() > self.until:
-            raise OutOfTime
+        check_time()
         if self._faults is None:
             return judge.ask(self.student(mistake), case, *again)
         key = mistake.id, case.name, *again
@@ -147,8 +145,7 @@ class MistakeCatalogue:
         judge = Judge(self.student(mistake), ("mutants", self._exercise.slug))
         cases = suite_runner.select_suite_cases(self._exercise, only)
         for check, some in groupby(cases, key=lambda case: case.check.id):
-            if time.process_time() > self.until:
-                raise OutOfTime
+            check_time()
             judge.run(tuple(some))
             yield check, check in list_failed_checks(self.names(mistake), judge)
 

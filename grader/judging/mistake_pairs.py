@@ -67,20 +67,26 @@ def _find_replaced_base(one: FunctionType, other: FunctionType) -> str | None:
 
     A function of the catalogue is the right one if it begins with the parameters of the student's.
     """
-    wanted = inspect.signature(other).parameters.keys()
+    wanted = _read_signature(other).parameters.keys()
     for name in one.__code__.co_names:
         base = one.__globals__.get(name)
         if isinstance(base, FunctionType) and base is not other and not hasattr(base, "__mark__"):
-            given = list(inspect.signature(base).parameters)
+            given = list(_read_signature(base).parameters)
             if given[: len(wanted)] == list(wanted):
                 return name
     return None
 
 
+@cache
+def _read_signature(function: FunctionType) -> inspect.Signature:
+    """Return a function's signature, read once: each takes part in a hundred pairs."""
+    return inspect.signature(function)
+
+
 def _combine_functions(one: FunctionType, other: FunctionType, base: str) -> FunctionType:
     """Let `one` call `other` where it calls the right function; both must call it otherwise."""
     right = one.__globals__[base]
-    takes, wanted = inspect.signature(right), inspect.signature(other)
+    takes, wanted = _read_signature(right), _read_signature(other)
 
     def changed_too(*args: Any, **kwargs: Any) -> Any:
         given = takes.bind(*args, **kwargs).arguments
@@ -95,7 +101,7 @@ def _combine_functions(one: FunctionType, other: FunctionType, base: str) -> Fun
 
 def _pass_on(right: FunctionType, rest: dict[str, Any]) -> Callable[..., Any]:
     """Return the right function with what the outer mistake passes besides."""
-    takes = inspect.signature(right)
+    takes = _read_signature(right)
 
     def called(*args: Any, **kwargs: Any) -> Any:
         given = takes.bind(*args, **kwargs)

@@ -5,20 +5,17 @@ are allowed. A mistake that gave the student's faults in all checks by chance, o
 the student's in a rare case (a row without keys, say), is seen here.
 """
 
-import time
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
-from itertools import islice, zip_longest
+from enum import Enum
+from itertools import islice
 from typing import Any
 
-from grader.judging.case import find_case
 from grader.judging.coarse_values import compare_numbers_coarsely, has_half_precision
-from grader.judging.copied_values import copy_mutant_value
 from grader.judging.judge import Judge
 from grader.judging.likeness import MIN_DISTINCT
-from grader.judging.marks import Check, CheckCase, Mistake, Trial
-from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
-from grader.judging.student import Student
+from grader.judging.marks import Mistake, Trial
+from grader.judging.mistake_catalogue import MistakeCatalogue
+from grader.judging.trial_run import LEFT_OUT, find_difference, has_last_of, run_trial
 from grader.worker.client import ObjectHandle
 
 TRIAL_INPUTS = 48  # on which the student's answer runs
@@ -28,7 +25,14 @@ COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them to
 TrialInput = tuple[Trial, int]  # and the number of the draw
 FailingInput = tuple[TrialInput, list[Any]]
 _ON_META = f"an object of type {ObjectHandle.__name__}"  # it has no numbers that could cross
-_TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
+
+
+class Shown(Enum):
+    """Whether a mistake shows on an input on which the student's answer is wrong."""
+
+    NOT = "it has the right value where the student's is wrong"
+    AS_GIVEN = "it has the student's values"
+    OTHERWISE = "it has other values"
 
 
 class _FailingInputs:
@@ -61,7 +65,9 @@ class NameTrials:
     def __init__(self, judge: Judge, known: MistakeCatalogue) -> None:
         self._judge, self._known = judge, known
         self._failing: dict[tuple[tuple[str, ...], int], _FailingInputs] = {}
-        self._explained: dict[tuple[str, int], int] = {}
+        self._wrong: dict[TrialInput, tuple[FailingInput, bool] | None] = {}
+        self._wanted: dict[TrialInput, list[Any]] = {}
+        self._shown: dict[tuple[str, TrialInput], Shown] = {}
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
         """Keep the mistakes with the student's values on all inputs that are wrong."""
@@ -71,6 +77,10 @@ class NameTrials:
         """Return the first input on which a mistake has other values than the student's answer."""
         failing = self._list_failing_inputs(mistake)
         return next((one for one, came in failing if not self._gives(mistake, one, came)), None)
+
+    def find_first_wrong(self, mistake: Mistake) -> TrialInput | None:
+        """Return the first input on which the answer is wrong, of those that a mistake is asked."""
+        return next((one for one, _ in self._list_failing_inputs(mistake)), None)
 
     def explains(self, mistake: Mistake, one: TrialInput) -> bool:
         """Return whether a mistake has the student's values on an input on which they are wrong.
@@ -94,20 +104,50 @@ class NameTrials:
 
     def count_explained(self, mistake: Mistake, most: int) -> int:
         """Return how many of the first `most` wrong inputs a mistake of the catalogue explains."""
-        if (mistake.id, most) not in self._explained:
-            failing = islice(self._list_failing_inputs(mistake), most)
-            count = sum(self._gives(mistake, one, came) for one, came in failing)
-            self._explained[mistake.id, most] = count
-        return self._explained[mistake.id, most]
+        failing = islice(self._list_failing_inputs(mistake), most)
+        return sum(self._gives(mistake, one, came) for one, came in failing)
+
+    def may_be_both(self, one: Mistake, other: Mistake, hardest: TrialInput | None) -> bool:
+        """Return whether two mistakes at once may give the student's values on two wrong inputs.
+
+        Where one of them makes no difference, the other must have the student's values by itself.
+        (One may hide or bring out the other: such pairs are not found.)
+
+        hardest  an input that one of them does not explain alone
+        """
+        found = (islice(self._list_failing_inputs(m), 2 - bool(hardest)) for m in (one, other))
+        keys = [key for some in found for key, _ in some] + ([hardest] if hardest else [])
+        return all(self._may_both_give(one, other, key) for key in dict.fromkeys(keys))
+
+    def _may_both_give(self, one: Mistake, other: Mistake, key: TrialInput) -> bool:
+        found = self._wrong[key]
+        assert found is not None
+        shown = {
+            self._compare(m, key, found[0][1]) if m.of in key[0].of else Shown.NOT
+            for m in (one, other)
+        }
+        return Shown.NOT not in shown or Shown.AS_GIVEN in shown
 
     def _gives(self, mistake: Mistake, one: TrialInput, came: list[Any]) -> bool:
+        return self._compare(mistake, one, came) is Shown.AS_GIVEN
+
+    def _compare(self, mistake: Mistake, one: TrialInput, came: list[Any]) -> "Shown":
         """Compare a mistake's values up to the student's first wrong one.
 
         The rest may follow from it.
         """
-        theirs = self._run(self._known.student(mistake), *one)
-        pairs = islice(zip_longest(came, theirs), len(came))
-        return not any(compare_numbers_coarsely(ours, their) for ours, their in pairs)
+        if (mistake.id, one) not in self._shown:
+            theirs = run_trial(
+                self._judge, self._known.student(mistake), *one, like=came, most=len(came)
+            )
+            place = find_difference(came, theirs)
+            right = self._wanted.get(one, []) if place == len(came) - 1 else []
+            self._shown[mistake.id, one] = (
+                Shown.AS_GIVEN if place is None
+                else Shown.NOT if len(theirs) == len(came) and has_last_of(theirs, right)
+                else Shown.OTHERWISE
+            )  # fmt: skip
+        return self._shown[mistake.id, one]
 
     def _list_failing_inputs(self, mistake: Mistake) -> "_FailingInputs":
         names = self._known.names(mistake)
@@ -124,21 +164,34 @@ class NameTrials:
 
         times  as many inputs run, and as many before a trial without a wrong one is given up
         """
-        trials, right = self._list_trials(frozenset(names)), self._known.right
-        if self._judge.is_replayed or right is None:
+        trials = self._list_trials(frozenset(names))
+        if self._judge.is_replayed or self._known.right is None:
             return
         failing = dict.fromkeys(trials, 0)
         for n in range(times * TRIAL_INPUTS if trials else 0):
             trial, number = trials[n % len(trials)], n // len(trials)
             if number >= times * INPUTS_TO_FAIL and not failing[trial]:
                 continue
-            wanted = self._run(right, trial, number)
-            came = self._run(self._judge.student, trial, number)
-            for place, (one, other) in enumerate(zip_longest(wanted, came)):
-                if compare_numbers_coarsely(one, other):
-                    failing[trial] += 1
-                    yield ((trial, number), came[: place + 1]), one == _ON_META
-                    break
+            if (found := self._find_wrong((trial, number))) is not None:
+                failing[trial] += 1
+                yield found
+
+    def _find_wrong(self, one: TrialInput) -> tuple[FailingInput, bool] | None:
+        """Return the student's values up to the first wrong one; None if none is wrong."""
+        if one not in self._wrong:
+            right, most = self._known.right, None
+            assert right is not None
+            wanted = run_trial(self._judge, right, *one)
+            if LEFT_OUT in wanted[-1:]:
+                most = len(wanted) - 1
+                del wanted[most:]
+            came = run_trial(self._judge, self._judge.student, *one, wanted, most)
+            place = find_difference(wanted, came)
+            self._wanted[one] = wanted
+            self._wrong[one] = None if place is None else (
+                (one, came[: place + 1]), [*wanted, None][place] == _ON_META
+            )  # fmt: skip
+        return self._wrong[one]
 
     def _list_trials(self, names: frozenset[str]) -> list[Trial]:
         """Return the trials that call these names, and no other that is wrong by itself."""
@@ -149,22 +202,3 @@ class NameTrials:
             for trial in self._known.trials
             if not names.isdisjoint(trial.of) and others.isdisjoint(set(trial.of) - names)
         ]
-
-    def _run(self, student: Student, trial: Trial, number: int) -> list[Any]:
-        """Return copies of a trial's values; last the kind of the exception that ends it."""
-        if time.process_time() > self._known.until:
-            raise OutOfTime
-        found: list[Any] = []
-        collect = partial(_collect_values, trial, found)
-        case = CheckCase(name=f"trial {trial.id}", check=_TRIAL_CHECK, function=collect, params={})
-        try:
-            if fault := self._judge.ask(student, case, str(number)):
-                found.append(f"raises {fault.kind or type(fault).__name__}")
-        except Exception as error:  # a script may ask what only a module in this process can do
-            found.append(f"raises {type(error).__name__}")
-        return found
-
-
-def _collect_values(trial: Trial, found: list[Any], student: Any, draw: Any) -> None:
-    find_case().takes_any_form = True  # of two mistakes one is often of the values
-    found.extend(copy_mutant_value(value) for value in trial.script(student, draw))

@@ -24,6 +24,7 @@ from grader.judging.marks import Mistake
 from grader.judging.mistake_catalogue import MistakeCatalogue, list_failed_checks
 from grader.judging.name_trials import NameTrials
 from grader.judging.student import StudentObject
+from grader.judging.student_runs import StudentRuns
 
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
 MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
@@ -57,16 +58,18 @@ def find_mistakes(
     only: frozenset[str] = frozenset(),
     without: frozenset[str] = frozenset(),
     trials: NameTrials | None = None,
+    runs: StudentRuns | None = None,
 ) -> list[Mistake]:
     """Return every mistake that fits everything that the student's function gave.
 
     without  names of the student's of which no mistake is asked
     trials   further inputs that a mistake must fit; None for an answer of the catalogue itself
+    runs     the cases that ran on the student's answer
     """
     if shows_nothing(failure):
         return []
     near = [m for m in known.mistakes if m.of in failure.calls - without]
-    cases = LikeCases(failure, judge, known)
+    cases = LikeCases(failure, runs or StudentRuns(judge))
     for some in split_by_likelihood(near, judge):
         found = [m for m in some if has_judged_answer(failure.asked, m, known)]
         if fit := keep_fitting(found, cases, judge, known, only, trials=trials):

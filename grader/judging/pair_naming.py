@@ -4,8 +4,6 @@ Two are looked for where no single mistake fits everything. The likeliest pairs 
 mistakes that each fit a failed check by themselves, then one of these with any other, then any two.
 """
 
-import math
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, permutations, product
@@ -14,13 +12,14 @@ from grader.judging import naming
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.like_cases import LikeCase, LikeCases
 from grader.judging.marks import Mistake
-from grader.judging.mistake_catalogue import MistakeCatalogue, OutOfTime
+from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.name_trials import NameTrials
+from grader.judging.student_runs import StudentRuns
+from grader.judging.time_limit import OutOfTime
 
-MAX_PAIRS_RUN = 200  # pairs that a failed case runs on
-MAX_PAIRS_ASKED = 4_000  # pairs that answer the student's last call once more
+MAX_PAIRS_RUN = 100  # pairs that an input of a trial, or a failed case, runs on
+MAX_PAIRS_ASKED = 1_000  # pairs that answer the student's last call once more
 MAX_FULLY_RUN_PAIRS = 2  # pairs whose checks all run, where a match may be chance
-NAMING_SECONDS = 2.0  # of the processor, for the names of one answer
 MAX_CASES_ALONE = 2  # failed cases in which one of two mistakes may show alone
 MAX_INPUTS_ALONE = 3  # inputs of trials in which it may
 MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
@@ -34,29 +33,39 @@ class Named:
     together: bool = False  # whether the answer makes both; else one, which cannot be told
 
 
-def name_failures(judge: Judge, known: MistakeCatalogue) -> dict[str, Named]:
+def name_failures(
+    judge: Judge, known: MistakeCatalogue, runs: StudentRuns | None = None
+) -> dict[str, Named]:
     """Return what each failed check shows, by the check's name; () where time does not suffice."""
     named = {failure.check: Named() for failure in judge.failures}
     if not known.mistakes:  # as in a sealed bundle
         return named
-    known.until = time.process_time() + NAMING_SECONDS
+    known.leaves_out_meta = not any(map(_is_of_device, judge.failures))
     try:
-        for failure, found in _name_each(judge, known):
+        for failure, found in _name_each(judge, known, runs or StudentRuns(judge)):
             named[failure.check] = found
     except OutOfTime:
         pass  # what is named until here fits everything
     finally:
-        known.until = math.inf
+        known.leaves_out_meta = False
     return named
 
 
-def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFailure, Named]]:
+def _is_of_device(failure: CheckFailure) -> bool:
+    return "meta" in failure.last_call or "meta" in str(failure.fault)
+
+
+def _name_each(
+    judge: Judge, known: MistakeCatalogue, runs: StudentRuns
+) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what failed checks show, as it is found."""
     unnamed, fitting, asked = [], list[Mistake](), frozenset[str]()
     trials = NameTrials(judge, known)
     for failure in sorted(judge.failures, key=naming.is_of_precision):
         # A mistake fits everything or is refused: each is asked at the first failure that calls it.
-        fitting += naming.find_mistakes(failure, judge, known, without=asked, trials=trials)
+        fitting += naming.find_mistakes(
+            failure, judge, known, without=asked, trials=trials, runs=runs
+        )
         found = [m for m in fitting if m.of in failure.calls]
         if naming.is_of_precision(failure):
             first = _first_case(failure)
@@ -66,20 +75,21 @@ def _name_each(judge: Judge, known: MistakeCatalogue) -> Iterator[tuple[CheckFai
             unnamed += [] if found else [failure]
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
-    pair = _name_pair(unnamed[:MAX_FAILURES_TRIED], judge, known, trials)
+    cases = [LikeCases(failure, runs) for failure in unnamed]
+    pair = _name_pair(cases[:MAX_FAILURES_TRIED], judge, known, trials)
     if pair:
-        yield from _share_pair(pair, unnamed, judge, known)
+        yield from _share_pair(pair, cases, judge, known)
 
 
 def _share_pair(
-    pair: tuple[Mistake, ...], failures: list[CheckFailure], judge: Judge, known: MistakeCatalogue
+    pair: tuple[Mistake, ...], cases: list[LikeCases], judge: Judge, known: MistakeCatalogue
 ) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what each failed check shows of a pair.
 
     A check stops at the first fault: a wrong dtype hides wrong values. So where one of the two
     would be told nowhere, both are told.
     """
-    shares = [(failure, _find_share(pair, failure, judge, known)) for failure in failures]
+    shares = [(like.failure, _find_share(pair, like, judge, known)) for like in cases]
     told = {m.id for _, share in shares for m in share.mistakes}
     for failure, share in shares:
         mine = tuple(m for m in pair if m.of in failure.calls)
@@ -89,15 +99,16 @@ def _share_pair(
 
 
 def _find_share(
-    pair: tuple[Mistake, ...], failure: CheckFailure, judge: Judge, known: MistakeCatalogue
+    pair: tuple[Mistake, ...], cases: LikeCases, judge: Judge, known: MistakeCatalogue
 ) -> Named:
     """Return those of a pair that a failed check shows: one if it gives the fault alone.
 
     Where half precision or float64 fails, a pair that was found in float32 may not fit.
     """
+    failure = cases.failure
     mine = tuple(m for m in pair if m.of in failure.calls)
     alone = naming.keep_same_fault(_first_case(failure), list(mine), judge, known)
-    for like in LikeCases(failure, judge, known) if alone else ():
+    for like in cases if alone else ():
         alone = naming.keep_same_fault(like, alone, judge, known)
     if len(alone) == 1:
         return Named(tuple(alone))
@@ -112,14 +123,13 @@ def _find_share(
 
 
 def _name_pair(
-    failures: list[CheckFailure], judge: Judge, known: MistakeCatalogue, trials: NameTrials
+    cases: list[LikeCases], judge: Judge, known: MistakeCatalogue, trials: NameTrials
 ) -> tuple[Mistake, ...]:
     """Name two mistakes, the more basic first, that fit everything together and not alone.
 
     Only one is named where it fits with several others; none if the answer does not tell.
     """
     left = _Left()
-    cases = [LikeCases(failure, judge, known) for failure in failures]
     alone = {like.failure.check: _list_alone(like, judge, known, trials) for like in cases}
     for like in cases:
         failure = like.failure
@@ -156,15 +166,17 @@ def _list_alone(
     """Return the mistakes that give the student's fault somewhere, whatever else they do.
 
     In the plainest inputs one of two mistakes often makes no difference (one token has no scale).
-    Those that explain most inputs of trials come first. Where none explains any, failed cases are
-    asked: the mistakes that this check detects first, and no others if one of them fits.
+    Of those that explain the first wrong input of trials, or else one of the next, the ones that
+    explain most come first. Where no input of a trial is wrong, failed cases are asked: the
+    mistakes that this check detects first, and no others if one of them fits.
     """
     near = [m for m in known.mistakes if m.of in cases.failure.calls]
-    explained = {m.id: trials.count_explained(m, MAX_INPUTS_ALONE) for m in near}
-    if any(explained.values()):
-        fit = [m for m in near if explained[m.id]]
-        return sorted(fit, key=lambda m: -explained[m.id])
     likely, rest = naming.split_by_likelihood(near, judge)
+    for inputs in range(1, 1 + MAX_INPUTS_ALONE):
+        if fit := [m for m in (*likely, *rest) if trials.count_explained(m, inputs)]:
+            return sorted(fit, key=lambda m: -trials.count_explained(m, MAX_INPUTS_ALONE))
+    if any(map(trials.find_first_wrong, near)):
+        return []
     own = [m for m in likely if m.caught_by == cases.failure.check]
     for some in (own, [m for m in likely if m not in own], rest):
         for like in cases.list_failing(MAX_CASES_ALONE):
@@ -200,6 +212,9 @@ def _find_pairs(
             break
         if {one.id, other.id} in found.values():  # in the other order
             continue
+        hardest = hard.get(one.id) or hard.get(other.id)
+        if not trials.may_be_both(one, other, hardest):
+            continue
         pair = known.pair(one, other)
         if pair is None or failure.calls.isdisjoint(known.names(pair)):
             continue
@@ -207,8 +222,8 @@ def _find_pairs(
         if not naming.has_judged_answer(failure.asked, pair, known):
             continue
         left.run -= 1
-        one_left = hard.get(one.id) or hard.get(other.id)
-        if one_left and one.of == other.of and not trials.explains(pair, one_left):
+        hardest = hardest or trials.find_first_wrong(pair)
+        if hardest and one.of == other.of and not trials.explains(pair, hardest):
             continue
         if naming.keep_same_fault(plainest, [pair], judge, known):
             found[pair.id] = {one.id, other.id}

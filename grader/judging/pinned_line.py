@@ -26,6 +26,7 @@ from grader.judging.right_values import (
 )
 from grader.judging.student import Student
 from grader.judging.student_file import find_judged_submission, trace_student_calls
+from grader.judging.time_limit import is_time_left
 from grader.judging.traced_values import (
     CLOSE,
     Trace,
@@ -51,6 +52,8 @@ def add_pinned_lines(
     """
     tried = [f for one in judge.failures for f in (one, plainest[one.check]) if f.fault.returned]
     for failure in list({f.case.name: f for f in tried}.values())[:MAX_TRACED_CASES]:
+        if not is_time_left():
+            break
         if pinned := find_pinned_line(exercise, failure, judge):
             return tuple(_add_to_check(c, pinned) if c.id == failure.check else c for c in checks)
     return tuple(checks)

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from grader.core.records import CheckResult, Exercise
 from grader.judging import location
-from grader.judging.case import StudentFault, find_case
+from grader.judging.case import StudentFault
 from grader.judging.judge import CheckFailure, Judge
+from grader.judging.student_runs import StudentRuns
+from grader.judging.time_limit import is_time_left
 from grader.worker.faults import may_be_worker_overload
 
 MAX_MORE_CASES = 6  # of a check, that run after its first failure
@@ -18,13 +20,15 @@ _SHAPE = re.compile(r"\((\d+(?:, ?\d+)*),?\)")
 Plainness = tuple[int, bool, bool, int]
 
 
-def find_plainest_failures(judge: Judge) -> dict[str, CheckFailure]:
+def find_plainest_failures(
+    judge: Judge, runs: StudentRuns | None = None
+) -> dict[str, CheckFailure]:
     """Return for each failed check its plainest failure, from a few more of its cases.
 
-    The number of cases is limited, and not their time, so that a report never depends on how busy
-    the machine is.
+    The number of cases is limited, and besides the time of a whole diagnosis.
     """
-    return {failure.check: _find_plainest_failure(failure, judge) for failure in judge.failures}
+    runs = runs or StudentRuns(judge)
+    return {f.check: _find_plainest_failure(f, judge, runs) for f in judge.failures}
 
 
 def show_plainest_failures(
@@ -36,28 +40,27 @@ def show_plainest_failures(
     )
 
 
-def _find_plainest_failure(failure: CheckFailure, judge: Judge) -> CheckFailure:
+def _find_plainest_failure(failure: CheckFailure, judge: Judge, runs: StudentRuns) -> CheckFailure:
     if judge.is_replayed or not _is_worth_more_cases(failure.fault):
         return failure
     best, least = failure, measure_plainness(failure.fault, failure.last_call)
     for case in failure.more[:MAX_MORE_CASES]:
-        if least[:3] == (0, False, False) and least[3] <= SMALL_CALL:
+        if not is_time_left() or (least[:3] == (0, False, False) and least[3] <= SMALL_CALL):
             break
         try:
-            fault = judge.ask(judge.student, case)
+            ran = runs.run(case)
         except Exception:  # of the suite's, in a case on which no verdict depends
             break
-        if fault is None:
+        if ran.fault is None:
             continue
-        if not _is_worth_more_cases(fault):
+        if not _is_worth_more_cases(ran.fault):
             break
-        log = find_case()
-        plainness = measure_plainness(fault, log.last_call)
+        plainness = measure_plainness(ran.fault, ran.last_call)
         if plainness < least:
             others = tuple(c for c in (failure.case, *failure.more) if c is not case)
             best, least = CheckFailure(
-                check=failure.check, case=case, more=others, fault=fault,
-                calls=frozenset(log.called), asked=log.asked, last_call=log.last_call,
+                check=failure.check, case=case, more=others, fault=ran.fault,
+                calls=ran.calls, asked=ran.asked, last_call=ran.last_call,
             ), plainness  # fmt: skip
     return best
 
@@ -73,7 +76,12 @@ def measure_plainness(fault: StudentFault, last_call: str) -> Plainness:
     call = last_call if differs is None else differs.call
     precision = 2 if "float16" in call else 1 if "float64" in call else 0  # bfloat16 too
     gradient = differs is not None and differs.subject.startswith("gradient")
-    return precision, gradient, "bool (" in call, sum(map(_count_numbers, _SHAPE.findall(call)))
+    return precision, gradient, "bool (" in call, count_call_numbers(call)
+
+
+def count_call_numbers(call: str) -> int:
+    """Return how many numbers the arguments of a call have, by the call as it is written."""
+    return sum(map(_count_numbers, _SHAPE.findall(call)))
 
 
 def _count_numbers(shape: str) -> int:

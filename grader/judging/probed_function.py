@@ -14,6 +14,7 @@ from grader.core.records import DeclaredFunction, Exercise
 from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.contract import count_required_parameters, list_judged_parameters
 from grader.judging.student import Student
+from grader.judging.time_limit import is_time_left
 from grader.judging.tolerance import as_judged_numbers
 from grader.worker.faults import AnswerRaised, WorkerFault
 
@@ -24,7 +25,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class ProbingEnded(Exception):
-    """Raised where a function hangs or has been called too often: nothing more is asked."""
+    """Raised where a function hangs or has been called enough: nothing more is asked."""
 
 
 class ProbedFunction:
@@ -133,7 +134,12 @@ def call_probed_function(
 
 @contextmanager
 def begin_probing_case(student: Student) -> Iterator[None]:
-    """Begin a case of no check; raise `ProbingEnded` if a call within it hangs, or ends it all."""
+    """Begin a case of no check.
+
+    Raises `ProbingEnded` if no time is left, or if a call within it hangs, or ends it all.
+    """
+    if not is_time_left():
+        raise ProbingEnded
     CURRENT_CASE.set(Case())
     student.begin_case()
     try:

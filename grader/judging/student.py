@@ -33,8 +33,19 @@ from grader.worker.faults import WorkerFault
 _UNDECLARED = DeclaredFunction(name="", signature="()")
 
 
+class MetaLeftOut(BaseException):
+    """Raised by a call with tensors on the device meta, where such calls are left out.
+
+    It is no `Exception`: no script takes it for what an answer raises.
+    """
+
+
 class Student:
-    """The functions and classes of one exercise, as attributes."""
+    """The functions and classes of one exercise, as attributes.
+
+    leaves_out_meta  call nothing with tensors on the device meta, and take its devices for right:
+                     the first such call in a process takes PyTorch a second
+    """
 
     def __init__(
         self,
@@ -42,9 +53,11 @@ class Student:
         client: Client,
         problems: Mapping[str, str] | None = None,
         answer: Submission | None = None,
+        *,
+        leaves_out_meta: bool = False,
     ) -> None:
         self._exercise = exercise
-        self._door = Connection(client, problems or {}, answer)
+        self._door = Connection(client, problems or {}, answer, leaves_out_meta=leaves_out_meta)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions, classes = self._exercise.functions, self._exercise.classes
@@ -71,6 +84,10 @@ class Student:
     def begin_case(self) -> None:
         """Forget the inputs of the last case."""
         self._door.client.fresh()
+
+    def count_seconds(self) -> float:
+        """Return the seconds that the worker has used for calls; 0 without one."""
+        return self._door.client.count_seconds()
 
 
 class StudentObject:
@@ -150,8 +167,10 @@ class _Call:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         owner = self._called_name(args)
         text = describe.describe_call(self._text, args, kwargs)
-        found = [x for x in iterate_judged_tensors([args, kwargs]) if x.requires_grad]
-        leaves = list({id(x): x for x in found}.values())
+        tensors = list(iterate_judged_tensors([args, kwargs]))
+        if self._door.leaves_out_meta and any(x.is_meta for x in tensors):
+            raise MetaLeftOut
+        leaves = list({id(x): x for x in tensors if x.requires_grad}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
         def ask() -> WorkerAnswer:
@@ -188,6 +207,8 @@ class _Call:
         Tensors on the device `meta` have no numbers and do not cross the wire; their device does.
         So the devices show on any machine whether the answer heeds a given `device`.
         """
+        if self._door.leaves_out_meta:
+            return (torch.device("meta"),)
         text = describe.describe_call(self._text, args, kwargs)
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
         sent = [_as_judged_handle(x) for x in args]

@@ -60,6 +60,7 @@ class Client:
         reject: Callable[[], object] = lambda: None,
         *,
         watch: bool = True,
+        count_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._exchange = exchange
         self._inputs = inputs
@@ -69,6 +70,7 @@ class Client:
         self._dropped_calls: list[int] = []
         self._dropped_handles: list[int] = []
         self._watch = watch
+        self.count_seconds = count_seconds  # that a worker has used; in this process none has
         self._places: Places = {}
         self._forget = False
         self._trace: Callable[[Any], None] | None = None

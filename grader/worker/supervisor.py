@@ -32,6 +32,7 @@ from grader.worker.patience import (
 
 ARENA_BYTES = 512 << 20  # of address space; only pages that were written take memory
 MAX_RESTARTS = 5
+UNCOUNTED_SECONDS = 0.05  # of requests, before it is asked again what a worker has used
 LINE_SECONDS = 3.0  # for a worker to say where it is; one that computes in C may not
 _OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 MAX_SHOWN_CHARACTERS = 2000  # characters of what a submission printed
@@ -76,6 +77,7 @@ class Supervisor:
         self._starts = 0
         self._spent = 0.0  # seconds of the exercise that former workers used up
         self._asked = 0.0  # seconds that requests to this worker have taken
+        self._counted = 0.0, 0.0  # of these so many, and how many of them the worker used
         self._failures = nursery.failures
         self._killed = False
         self.generation = 0  # handles belong to one generation and end with it
@@ -128,8 +130,15 @@ class Supervisor:
         """Return a client that calls this worker with Python values."""
         return Client(
             self.exchange, self.inputs, self.answers, lambda: self.generation, self.reject,
-            watch=watch,
+            watch=watch, count_seconds=self.count_seconds,
         )  # fmt: skip
+
+    def count_seconds(self) -> float:
+        """Return the seconds of all requests so far, without waits for a processor."""
+        if self._asked - self._counted[0] > UNCOUNTED_SECONDS:
+            self._counted = self._asked, count_worker_seconds(self._asked, self.usage())
+        before, counted = self._counted
+        return self._spent + counted + self._asked - before
 
     def output(self) -> str:
         """Return the first characters that the submission has printed."""
@@ -260,7 +269,7 @@ class Supervisor:
             return {}
         process, self._process = self._process, None
         self._spent += count_worker_seconds(self._asked, self._nursery.usage(process))
-        self._asked = 0.0
+        self._asked, self._counted = 0.0, (0.0, 0.0)
         return self._nursery.end(process, wait=wait)
 
 

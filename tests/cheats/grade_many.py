@@ -23,7 +23,7 @@ from open_list import opened
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.grading import session
-from grader.judging import pair_naming
+from grader.judging import time_limit
 from grader.reporting.as_json import convert_report_to_dict
 from grader.worker.nursery import Nursery
 from grader.worker.walls import Wall, choose_wall, hide_grader_from_workers
@@ -41,7 +41,7 @@ def _replies(wall: Wall, slug: str, sock: socket.socket) -> Iterator[dict[str, A
     with (
         Nursery(wall) as nursery,
         patch.object(session, "Nursery", lambda wall: nullcontext(nursery)),
-        patch.object(pair_naming, "NAMING_SECONDS", 0.0),  # points are asked here, not names
+        patch.object(time_limit, "NAMING_SECONDS", 0.0),  # points are asked here, not names
         sock.makefile("r", encoding="utf-8") as requests,
     ):
         yield {"report": _graded({"slugs": [slug], "place": "solutions", "limits": {}}, wall)}

@@ -6,6 +6,7 @@ from grader.core import catalog
 from grader.core.records import Verdict
 from grader.core.translation import Words
 from grader.grading.exercise import Run, grade_answer
+from grader.judging import diagnosis
 from grader.practice.watch.watch_session import WatchSession
 from grader.worker.walls import PROCESS
 from tests.conftest import solution
@@ -104,3 +105,35 @@ def test_a_save_ends_the_search_for_the_mistake_and_keeps_the_nursery(nursery, t
     assert screen.failed == 1
     assert session.farewell().startswith("1 of 1")
     assert session._nursery is nursery
+
+
+class _RemembersViews:
+    def __init__(self) -> None:
+        self.views: list = []
+
+    def show(self, view) -> None:
+        self.views.append(view)
+
+
+def test_a_screen_shows_every_verdict_before_a_mistake_is_looked_for(
+    nursery, tmp_path, monkeypatch
+):
+    """The terminal of `make watch` and the page of `make learn` are such screens."""
+    (tmp_path / f"{SLUG}.py").write_text(solution(SLUG) + BAD_LAST)
+    screen, shown, explain = _RemembersViews(), [], diagnosis.diagnose_failed_checks
+
+    def explain_later(exercise, checks, judge):
+        shown.append(screen.views[-1].reports[SLUG])
+        return explain(exercise, checks, judge)
+
+    monkeypatch.setattr(diagnosis, "diagnose_failed_checks", explain_later)
+    session = WatchSession(
+        [catalog.find_catalog_exercise(SLUG)], tmp_path, Words("en"), screen, PROCESS
+    )
+    session._nursery = nursery
+    session._grade_exercise(SLUG)
+    [before], after = shown, session._view.reports[SLUG]
+    assert [(c.id, c.verdict) for c in before.checks] == [(c.id, c.verdict) for c in after.checks]
+    assert any(c.why for c in before.checks)
+    assert not any(c.diagnosis for c in before.checks)
+    assert any(c.diagnosis for c in after.checks)

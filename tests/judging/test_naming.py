@@ -12,23 +12,21 @@ from grader.core import catalog
 from grader.core.records import Verdict
 from grader.judging import naming, suite_runner
 from grader.judging.judge import Judge
+from grader.judging.like_cases import LikeCases
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.mistake_pairs import SamePart, combine_mistakes
 from grader.judging.name_trials import NameTrials
 from grader.judging.pair_naming import Named, _find_share, name_failures
 from grader.judging.solution_modules import load_solution_for_judging
+from grader.judging.student_runs import StudentRuns
+from grader.judging.time_limit import check_time, limit_time
+from grader.worker.client import Client
 from reference.ex02_masking import plain_masked_softmax
 from reference.ex06_kv_cache import PlainKVCache
 from reference.ex10_online_softmax import plain_flash_attention
 from reference.ex11_positions import plain_apply_rope
 from tests.conftest import solution
 from tests.judging.test_diagnosis import CATALOGUES, judged
-
-
-@pytest.fixture(autouse=True)
-def without_haste(monkeypatch):
-    """Names are looked for as long as it takes, however busy the machine is."""
-    monkeypatch.setattr("grader.judging.pair_naming.NAMING_SECONDS", 60.0)
 
 
 def names_of(slug, **answers):
@@ -245,11 +243,34 @@ def test_what_a_pair_changes_is_right_again_for_the_next_pair():
     assert known.module(pair).attention_numpy.__code__ == right.__code__
 
 
-def test_what_is_not_named_in_time_has_no_name(monkeypatch):
-    monkeypatch.setattr("grader.judging.pair_naming.NAMING_SECONDS", -1.0)
+def test_what_is_not_named_in_time_has_no_name():
     answer = lambda x, dim=-1: torch.softmax(x, dim) * 1.5  # noqa: E731
-    assert names_of("ex01_softmax", softmax=answer) == set()
-    assert CATALOGUES["ex01_softmax"].until == math.inf
+    with limit_time(-1.0):
+        assert names_of("ex01_softmax", softmax=answer) == set()
+    check_time()
+
+
+def doubled(scores, keep):
+    return plain_masked_softmax(scores, keep) * 2
+
+
+def always_on_the_processor(scores, keep):
+    weights = plain_masked_softmax(scores, keep)
+    return torch.zeros(weights.shape) if scores.is_meta else weights
+
+
+@pytest.mark.parametrize(("wrong", "calls"), [(doubled, False), (always_on_the_processor, True)])
+def test_mistakes_run_on_meta_only_where_a_check_of_devices_failed(monkeypatch, wrong, calls):
+    """The first such call in a process takes a second."""
+    judge, seen, call = judged("ex02_masking", masked_softmax=wrong), [], Client.call
+
+    def spy(client, on, name, args, kwargs, **options):
+        seen.extend(x for x in args if isinstance(x, torch.Tensor) and x.is_meta)
+        return call(client, on, name, args, kwargs, **options)
+
+    monkeypatch.setattr(Client, "call", spy)
+    name_failures(judge, CATALOGUES["ex02_masking"])
+    assert bool(seen) == calls
 
 
 def test_a_mistake_whose_check_passed_is_not_asked():
@@ -274,9 +295,10 @@ def test_a_pair_is_not_told_of_half_precision_that_it_does_not_explain():
 
     judge = judged("ex03_sdpa", scaled_dot_product_attention=wrong_in_half_too)
     half = next(f for f in judge.failures if naming.is_of_precision(f))
-    assert _find_share(pair, half, judge, CATALOGUES["ex03_sdpa"]) == Named()
+    runs, known = StudentRuns(judge), CATALOGUES["ex03_sdpa"]
+    assert _find_share(pair, LikeCases(half, runs), judge, known) == Named()
     plain = next(f for f in judge.failures if not naming.is_of_precision(f))
-    assert _find_share(pair, plain, judge, CATALOGUES["ex03_sdpa"]).mistakes
+    assert _find_share(pair, LikeCases(plain, runs), judge, known).mistakes
 
 
 def later_scores_times_zero(q, k, v):

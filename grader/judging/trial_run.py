@@ -1,0 +1,72 @@
+"""Runs a trial on one answer, as far as its values are needed."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+from grader.judging.case import find_case
+from grader.judging.coarse_values import compare_numbers_coarsely
+from grader.judging.copied_values import copy_mutant_value
+from grader.judging.judge import Judge
+from grader.judging.marks import Check, CheckCase, Trial
+from grader.judging.student import MetaLeftOut, Student
+from grader.judging.time_limit import check_time
+
+LEFT_OUT = "the rest is left out"  # the last value where a call on the device meta is
+_TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
+
+
+def run_trial(
+    judge: Judge, student: Student, trial: Trial, number: int,
+    like: Sequence[Any] | None = None, most: int | None = None,
+) -> list[Any]:  # fmt: skip
+    """Return copies of a trial's values; last the kind of the exception that ends it.
+
+    number  of the draw
+    like    the values of another answer: the first that differs is the last that is needed
+    most    how many values are needed; None if all are
+    """
+    check_time()
+    if most == 0:
+        return []
+    found: list[Any] = []
+    collect = partial(_collect_values, trial, found, like, most)
+    case = CheckCase(name=f"trial {trial.id}", check=_TRIAL_CHECK, function=collect, params={})
+    try:
+        if fault := judge.ask(student, case, str(number)):
+            found.append(f"raises {fault.kind or type(fault).__name__}")
+    except Exception as error:  # a script may ask what only a module in this process can do
+        found.append(f"raises {type(error).__name__}")
+    return found
+
+
+def find_difference(one: Sequence[Any], other: Sequence[Any]) -> int | None:
+    """Return the first place at which two answers have other values; None if there is none."""
+    pairs = enumerate(zip_longest(one, other))
+    return next((n for n, (a, b) in pairs if compare_numbers_coarsely(a, b)), None)
+
+
+def has_last_of(values: Sequence[Any], like: Sequence[Any]) -> bool:
+    """Return whether the last value is that of another answer at the same place."""
+    return bool(like) and not compare_numbers_coarsely(_last_of(like, values), values[-1])
+
+
+def _collect_values(
+    trial: Trial, found: list[Any], like: Sequence[Any] | None, most: int | None,
+    student: Any, draw: Any,
+) -> None:  # fmt: skip
+    find_case().takes_any_form = True  # of two mistakes one is often of the values
+    try:
+        for value in trial.script(student, draw):
+            found.append(copy_mutant_value(value))
+            if len(found) == most:
+                return
+            if like is not None and compare_numbers_coarsely(_last_of(like, found), found[-1]):
+                return
+    except MetaLeftOut:
+        found.append(LEFT_OUT)
+
+
+def _last_of(like: Sequence[Any], found: Sequence[Any]) -> Any:
+    return like[len(found) - 1] if len(found) <= len(like) else None
