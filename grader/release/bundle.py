@@ -20,7 +20,7 @@ from grader.release.bundle_pages import fit_pages_to_bundle
 from grader.submission.answer_file import locate_lesson_of_submission
 
 TOP_FOLDER = "attention-by-hand"
-_TOP_LEVEL_FILES = ("LICENSE", "pyproject.toml", "constraints.txt", ".github/CONTRIBUTING.md")
+_TOP_LEVEL_FILES = ("LICENSE", "pyproject.toml", "constraints.txt")
 _README_NOTES = {  # by file, the note below its title
     "README.md": """
 > This is the bundle of a course, a part of the project: `solutions/`, the project's tests and what
@@ -35,7 +35,11 @@ _BUNDLED_FOLDERS = ("grader", "reference", "docs", ".devcontainer", ".vscode")
 _PROJECT_GOALS = (  # of the Makefile: they need files that are left out
     "test", "weekly", "lint", "skeletons", "release", "mutants", "mechanical", "headroom", "cheats",
     "diagnose-trial",
-    "house", "new", "gpu-check", "picture", "site", "wheel", "bench-.*",
+    "house", "new", "gpu-check", "picture", "site", "wheel", "coverage", "drill", "bench-.*",
+)  # fmt: skip
+_PAGES_FOR_OTHERS = (  # of docs/: for teachers, authors and maintainers, with the whole project
+    "architecture.*", "authors.md", "changelog.md", "classes.md", "evidence.md", "gpu.md",
+    "instructors.md", "nbgrader.md", "packs.md", "scale.md", "similar.md",
 )  # fmt: skip
 _GOAL_REFUSAL_COMMAND = (
     "@echo '`make $@` needs the whole project, of which this bundle is a part: `make` lists what"
@@ -148,7 +152,7 @@ def is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:
     name = path.relative_to(ROOT)
     # Lessons are written for what is released; pictures are drawn from what is left out, and the
     # site from the whole project.
-    ours = name.match("docs/*.py") or any(
+    ours = any(name.match(f"docs/{page}") for page in ("*.py", *_PAGES_FOR_OTHERS)) or any(
         name.is_relative_to(folder) for folder in ("docs/lessons", "docs/site")
     )
     left_out = {*_EXCLUDED_NAMES, *drafts, *(f"{slug}.py" for slug in drafts)}

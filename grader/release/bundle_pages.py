@@ -1,30 +1,36 @@
 """Fits the pages of a bundle to what is in the bundle: no dead link, no goal that is refused.
 
-A page is written for the whole project. Here a link to a file that is left out becomes its text,
-and the README loses the rows, the lines and the sentences about exercises, goals and folders that
-are left out.
+A page is written for the whole project. Here a link to a file that is left out becomes its text.
+Every page loses the rows, the lines and the sentences that name a goal which cannot be made; the
+README also those about exercises, pages and folders that are left out.
 """
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from grader.authoring.skeletons import drop_generated_note
+
 README_FILES = ("README.md", "README.zh-CN.md")
+_LESSONS_FOLDER = "docs/lessons/"
 # Words for the whole: they hold only if every exercise of the core track is there.
 _WHOLE = re.compile(r"\b100\b")
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _SLUG = re.compile(r"\bex\d\d(?:_\w+)?\b")
 _EXAMPLE = re.compile(r"(?<=EX=)ex\d\d\w*")
-_GOAL = re.compile(r"`?make ([a-z-]+)")
+_GOAL = re.compile(r"(?:`|&&\s|^)make\s+([a-z-]+)", re.M)
+_HEADING = re.compile(r"^(##+) (.*)\n+", re.M)
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)\s*", re.S)
 _LEAST_TABLE_LINES = 2  # line ends in a table with a row: its head and the line below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleFacts:
-    """What a bundle has of what the README speaks of."""
+    """What a bundle has of what a page speaks of."""
 
+    page: str  # its name
+    files: Collection[str]
     released: tuple[str, ...]  # exercises
     refused: Collection[str]  # goals of the Makefile
     whole: bool  # whether the exercises whose points make the total are all there
@@ -35,8 +41,19 @@ class BundleFacts:
     def refuses_goal_in(self, text: str) -> bool:
         return any(goal in self.refused for goal in _GOAL.findall(text))
 
+    def begins_with_refused_goal(self, text: str) -> bool:
+        goal = _GOAL.match(text)
+        return goal is not None and goal[1] in self.refused
+
+    def has_file(self, target: str) -> bool:
+        """Return whether a link of the page leads to a file or a folder of the bundle."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.page), target))
+        return any(file == path or file.startswith(f"{path}/") for file in self.files)
+
     def use_own_example(self, text: str) -> str:
         """Put an exercise of the bundle in the place of one that is not there, behind EX=."""
+        if self.page not in README_FILES:
+            return text
         first = self.released[0]
         short, long = first.partition("_")[0], first
         return _EXAMPLE.sub(
@@ -44,12 +61,16 @@ class BundleFacts:
         )
 
     def leaves_out(self, sentence: str) -> bool:
-        return (
-            self.refuses_goal_in(sentence)
-            or "SUBMISSION=solutions" in sentence
-            or not all(map(self.has_exercise, _SLUG.findall(sentence)))
-            or (not self.whole and bool(_WHOLE.search(sentence)))
-        )
+        return self.refuses_goal_in(sentence) or (
+            self.page in README_FILES
+            and (
+                "SUBMISSION=solutions" in sentence
+                or not all(map(self.has_exercise, _SLUG.findall(sentence)))
+                or (not self.whole and bool(_WHOLE.search(sentence)))
+                or any(found[0][0] == "[" and not self.has_file(found[2])
+                       for found in _LINK.finditer(sentence))
+            )
+        )  # fmt: skip
 
 
 def fit_pages_to_bundle(
@@ -63,28 +84,40 @@ def fit_pages_to_bundle(
     found = dict(files)
     exercises = (re.match(r"exercises/(\w+)\.", name) for name in sorted(found))
     released = tuple(match[1] for match in exercises if match)
-    facts = BundleFacts(released=released, refused=refused, whole={*core} <= {*released})
     for name, content in found.items():
         if not name.endswith(".md"):
             yield name, content
             continue
-        text = content.decode("utf-8")
-        if name in README_FILES and released:
-            text = _fit_readme(text, facts)
-        yield name, _unlink_missing(name, text, found).encode()
+        facts = BundleFacts(
+            page=name, files=found, released=released, refused=refused,
+            whole={*core} <= {*released},
+        )  # fmt: skip
+        text = drop_generated_note(content.decode("utf-8"))
+        if released and not name.startswith(_LESSONS_FOLDER):
+            text = _drop_sections(_fit_page(_drop_sections(text, facts), facts), facts)
+        yield name, unlink_missing_files(text, facts.has_file).encode()
 
 
-def _unlink_missing(name: str, text: str, files: Collection[str]) -> str:
-    """Put its text in the place of each link to a file that is not in the bundle."""
-
-    def is_there(target: str) -> bool:
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-        return any(file == path or file.startswith(f"{path}/") for file in files)
-
-    return _LINK.sub(lambda found: found[0] if is_there(found[2]) else found[1], text)
+def unlink_missing_files(text: str, has_file: Callable[[str], bool]) -> str:
+    """Put its text in the place of each link to a file that is not there."""
+    return _LINK.sub(lambda found: found[0] if has_file(found[2]) else found[1], text)
 
 
-def _fit_readme(text: str, facts: BundleFacts) -> str:
+def _drop_sections(text: str, facts: BundleFacts) -> str:
+    """Drop the sections that begin with a goal that is refused, and those that are empty."""
+    for heading in _HEADING.finditer(text):
+        following = _HEADING.finditer(text, heading.end())
+        ends = (h.start() for h in following if len(h[1]) <= len(heading[1]))
+        end = next(ends, len(text))
+        section = text[heading.end() : end]
+        if not section.strip() or facts.begins_with_refused_goal(section):
+            rest = text[: heading.start()] + text[end:]
+            anchor = re.sub(r"[^\w -]", "", heading[2].lower()).replace(" ", "-")
+            return _drop_sections(rest.replace(f"](#{anchor})", "](#)"), facts)
+    return re.sub(r"\[([^\]]*)\]\(#\)", r"\1", text)
+
+
+def _fit_page(text: str, facts: BundleFacts) -> str:
     parts = re.split(r"(^```.*?^```\n)", text, flags=re.M | re.S)
     fitted = (
         _fit_commands(part, facts) if part.startswith("```") else _fit_prose(part, facts)
@@ -114,20 +147,22 @@ def _fit_prose(text: str, facts: BundleFacts) -> str:
 def _fit_paragraph(text: str, facts: BundleFacts) -> str:
     if text.startswith(("|", "#", ">", "!")):
         rows = text.split("\n")
-        left_out = (re.match(r"\| (ex\d\d_\w+) \|", row) for row in rows)
-        return "\n".join(
-            row
-            for row, found in zip(rows, left_out, strict=True)
-            if not found or facts.has_exercise(found[1])
-        )
+        return "\n".join(row for row in rows if not _is_row_left_out(row, facts))
     bare = text.strip("\n")
     begin, _, end = text.partition(bare) if bare else ("", "", text)
     items = (_fit_item(item, facts) for item in re.split(r"^(?=- )", bare, flags=re.M))
     return begin + "\n".join(item for item in items if item) + end
 
 
+def _is_row_left_out(row: str, facts: BundleFacts) -> bool:
+    named = re.match(r"\| (ex\d\d_\w+) \|", row) if facts.page in README_FILES else None
+    return facts.refuses_goal_in(row) or bool(named and not facts.has_exercise(named[1]))
+
+
 def _fit_item(text: str, facts: BundleFacts) -> str:
     bullet = text[: 2 * text.startswith("- ")]
+    if facts.begins_with_refused_goal(text.removeprefix(bullet)):
+        return ""
     sentences = map(facts.use_own_example, _SENTENCE.findall(text.removeprefix(bullet)))
     told = "".join(s for s in sentences if not facts.leaves_out(s)).strip("\n")
     return f"{bullet}{told.rstrip()}" if told else ""

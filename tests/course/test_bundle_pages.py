@@ -4,6 +4,7 @@ import io
 import json
 import posixpath
 import re
+import subprocess
 import zipfile
 
 import pytest
@@ -47,6 +48,62 @@ def made(tmp_path_factory):
     return build
 
 
+BOTH = [ALL, ["ex02_masking", "ex04_heads"]]
+NAMED_GOAL = re.compile(r"(?:`|&&\s|^\s*(?:- run: )?)make\s+([a-z][a-z-]*)", re.M)
+
+
+def texts_of(files):
+    """What people read of a bundle; not what a bug hunt says of the command that drew it.
+
+    A bundle cannot draw one, and a hunt that the teacher has drawn is handed out with its lesson.
+    """
+    for name, content in files.items():
+        read = name.endswith((".md", ".ipynb", ".yml")) or name.startswith("exercises/")
+        if read and not name.startswith("grader/") and "ex17_bug_hunt" not in name:
+            yield name, re.sub(r"^Not here: .*?\.$", "", content.decode(), flags=re.M | re.S)
+
+
+@pytest.mark.parametrize("slugs", BOTH, ids=["all", "two"])
+@pytest.mark.parametrize("kind", ["open", "sealed"])
+def test_every_goal_that_a_text_names_can_be_made_there(made, kind, slugs, tmp_path):
+    files = made(kind, slugs)
+    makefile = files["Makefile"].decode()
+    goals = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M)) | {"print-install"}
+    goals -= SEALED_GOALS if kind == "sealed" else set()
+    named = {(name, goal) for name, text in texts_of(files) for goal in NAMED_GOAL.findall(text)}
+    assert [(name, goal) for name, goal in sorted(named) if goal not in goals] == []
+    assert {"grade", "hint", "watch", "learn", "doctor"} <= {goal for _, goal in named}
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes(files[name])
+    for goal in sorted({goal for _, goal in named}):
+        tried = subprocess.run(
+            ["make", "-n", goal, "PYTHON=python"], cwd=tmp_path, capture_output=True
+        )
+        assert (goal, tried.returncode) == (goal, 0)
+        assert b"needs the whole project" not in tried.stdout
+
+
+def test_pages_for_teachers_and_authors_are_not_handed_to_students(made):
+    names = {name for name in made("open", ALL) if name.startswith((".github/", "docs/"))}
+    assert not names & {
+        ".github/CONTRIBUTING.md", "docs/authors.md", "docs/instructors.md", "docs/evidence.md",
+        "docs/architecture.svg",
+    }  # fmt: skip
+    assert {"docs/exercises.md", "docs/allowed.md", "docs/trust.md", "docs/traps.en.md"} <= names
+
+
+def test_no_page_says_from_what_it_is_generated(made):
+    assert [name for name, text in texts_of(made("open", ALL)) if "Generated from" in text] == []
+
+
+def dead_anchors(files):
+    for name in (name for name in files if name.endswith(".md")):
+        text = files[name].decode()
+        headings = re.findall(r"^#+ (.*)$", text, re.M)
+        there = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+        yield from ((name, one) for one in re.findall(r"\]\(#([^)]+)\)", text) if one not in there)
+
+
 def dead_links(files):
     for name in (name for name in files if name.endswith(".md")):
         for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", files[name].decode()):
@@ -55,12 +112,12 @@ def dead_links(files):
                 yield name, target
 
 
-@pytest.mark.parametrize("slugs", [ALL, ["ex02_masking", "ex04_heads"]], ids=["all", "two"])
+@pytest.mark.parametrize("slugs", BOTH, ids=["all", "two"])
 @pytest.mark.parametrize("kind", ["open", "sealed", "gradescope"])
 def test_no_link_of_any_bundle_is_dead(made, kind, slugs):
     files = made(kind, slugs)
-    assert list(dead_links(files)) == []
-    assert sum(file.endswith(".md") for file in files) > 20
+    assert [*dead_links(files), *dead_anchors(files)] == []
+    assert sum(file.endswith(".md") for file in files) > 10
 
 
 @pytest.mark.parametrize("page", READMES)
@@ -87,7 +144,7 @@ def test_of_the_whole_only_what_needs_the_project_is_left_out(made, page):
     text = made("open", ALL)[page].decode()
     gone = [line for line in project.splitlines() if line not in text]
     assert any("SUBMISSION=solutions" in line for line in gone)
-    needs_project = r"SUBMISSION=solutions|make (test|weekly|house|release|mutants|gpu-check)"
+    needs_project = r"SUBMISSION=solutions|make (drill|site)|docs/(authors|instructors|similar|architecture|evidence)"
     assert [line for line in gone if not re.search(needs_project, line)] == []
 
 
@@ -103,7 +160,8 @@ PAGE = """# Title
 Do it. `make test` runs all. Then rest.
 
 - `make grade EX=ex03_sdpa` grades. `make weekly` too.
-- `make weekly` alone.
+- `make weekly` alone. It takes hours.
+- See [how](docs/gone.md).
 
 These count 100:
 
@@ -111,7 +169,7 @@ These count 100:
 |---|---|
 | ex01_softmax | 10 |
 
-See [a](docs/a.md), ![b](docs/b.svg) and [c](docs/).
+See [a](docs/a.md), ![b](docs/b.svg) and [c](docs/). [d](docs/d.md) says more.
 """
 FITTED = """# Title
 
@@ -127,3 +185,47 @@ def test_sentences_items_and_tables_go_one_by_one():
     files = {"README.md": PAGE.encode(), "docs/a.md": b"", "exercises/ex02_masking.py": b""}
     fitted = dict(fit_pages_to_bundle(files.items(), ["test", "weekly"], ["ex01_softmax"]))
     assert fitted["README.md"].decode() == FITTED
+
+
+OTHER_PAGE = """<!-- Generated from x by `make test`. -->
+
+# Title
+
+It has [one part](#how-it-is-tested) and more. See [d](docs/d.md). Make tests of your own.
+
+## How it is tested
+
+`make test` runs all.
+
+### For long
+
+It takes hours.
+
+## What counts
+
+- `make test ARGS=x`: these. They are long.
+- `make grade`
+
+| goal | time |
+|---|---|
+| `make weekly` | hours |
+| `make grade` | seconds |
+"""
+OTHER_FITTED = """# Title
+
+It has one part and more. See d. Make tests of your own.
+
+## What counts
+
+- `make grade`
+
+| goal | time |
+|---|---|
+| `make grade` | seconds |
+"""
+
+
+def test_other_pages_lose_the_sections_items_and_rows_of_goals_that_are_refused():
+    files = {"docs/a.md": OTHER_PAGE.encode(), "exercises/ex02_masking.py": b""}
+    fitted = dict(fit_pages_to_bundle(files.items(), ["test", "weekly"], []))
+    assert fitted["docs/a.md"].decode() == OTHER_FITTED
