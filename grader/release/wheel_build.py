@@ -3,6 +3,7 @@
 Only setuptools is there when this runs, beside the standard library.
 """
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,14 +11,17 @@ from pathlib import Path
 
 from setuptools.build_meta import *  # noqa: F403 (this module is the backend)
 from setuptools.command.build_py import build_py
+from setuptools.command.egg_info import egg_info
 
 from grader.authoring.skeletons import NoSkeleton, find_skeleton_copy, make_untouched_skeleton
 from grader.core.catalog import ROOT, list_catalog_exercises
 from grader.core.installed_copies import COPIES_FOLDER
 from grader.release.bundle import is_file_bundled
+from grader.release.bundle_pages import unlink_missing_files
 
 LESSONS_FOLDER = "docs/lessons"
 _COPIED_FILES = ("Makefile", ".vscode/launch.json")
+_PICTURE = re.compile(r"^!\[.*\]\(.*\)\n+", re.M)
 
 
 class BuildWheelFiles(build_py):  # type: ignore[misc]
@@ -38,6 +42,20 @@ class BuildWheelFiles(build_py):  # type: ignore[misc]
         for path in list(built.rglob("*")):
             if path.is_file() and not is_file_bundled(ROOT / path.relative_to(built), drafts):
                 path.unlink()
+
+
+class WriteWheelDescription(egg_info):  # type: ignore[misc]
+    """Leaves out of the description what leads nowhere on the page of a package index."""
+
+    def run(self) -> None:
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        self.distribution.metadata.long_description = write_wheel_description(readme)
+        super().run()
+
+
+def write_wheel_description(readme: str) -> str:
+    """Return the README without pictures; of links to the project's files their words stay."""
+    return unlink_missing_files(_PICTURE.sub("", readme), lambda _: False)
 
 
 def _list_wheel_copies(drafts: Sequence[str]) -> Iterator[tuple[str, bytes]]:

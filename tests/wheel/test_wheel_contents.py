@@ -61,6 +61,18 @@ def test_every_exercise_has_its_skeleton_and_both_lessons(packed, exercise):
         assert packed[f"{COPIES_FOLDER}/{name}"] == (ROOT / name).read_bytes()
 
 
+def test_no_link_of_the_description_leads_to_a_file_of_the_project(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+        _, _, told = archive.read(name).decode().partition("\n\n")
+    links = re.findall(r"\]\(([^)]*)\)", told)
+    assert links and all(link.startswith("https://") for link in links)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "](docs/" in readme
+    bare = re.sub(r"^!.*\n|\]\([^)]*\)", "", readme, flags=re.M)
+    assert re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", told)) == re.findall(r"\w+", bare)
+
+
 def test_both_scripts_lead_to_a_function(wheel):
     with zipfile.ZipFile(wheel) as archive:
         [name] = [n for n in archive.namelist() if n.endswith("/entry_points.txt")]
