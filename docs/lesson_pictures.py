@@ -5,6 +5,7 @@ picture of ex07 has vectors of its own for each head. Run by `make picture`.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from docs.table_picture import PictureTable, draw_table_picture
 from grader.authoring.lesson_notes import LESSON_PICTURE_WORDS
 from grader.core.catalog import ROOT
 from grader.core.running_sentence import RUNNING_SENTENCE
+from grader.core.translation import LANGUAGES
 from grader.judging.draw import Draw
 from reference.ex01_softmax import exact_softmax
 from reference.ex02_masking import exact_masked_softmax
@@ -25,11 +27,54 @@ from reference.expected import Array
 SENTENCE = tuple(RUNNING_SENTENCE.split())
 WIDTH, TILE = 8, 2  # numbers in a vector, keys in a tile
 _MIB = 2**20
+_CHINESE = {
+    "scores": "分数",
+    "exp(score - row maximum)": "exp(分数 - 行最大值)",
+    "weights: rows sum to 1": "权重：每行之和为 1",
+    "scores, one key hidden": "分数，遮住一个键",
+    "weights": "权重",
+    "weights with 1/sqrt(D)": "乘以 1/sqrt(D) 的权重",
+    "weights without it": "不乘的权重",
+    "weights of head 0": "头 0 的权重",
+    "weights of head 1": "头 1 的权重",
+    "all queries, causal": "全部查询，因果",
+    "all queries, window of 2 keys": "全部查询，窗口为 2 个键",
+    "last 2 queries, bottom-right: right": "最后 2 个查询，对齐右下角：对",
+    "last 2 queries, top-left: wrong": "最后 2 个查询，对齐左上角：错",
+    "step 2: one new row of weights": "第 2 步：一行新的权重",
+    "step 3: one new row of weights": "第 3 步：一行新的权重",
+    "kept)": "（保留）",
+    "new)": "（新）",
+    "weights of 'down': 4 query heads, 2 key/value heads": "“down” 的权重：4 个查询头，2 个 KV 头",
+    "cache in MiB: 4096 tokens, D = 128, 32 layers, float16": "缓存（MiB）：4096 个 token，D = 128，32 层，float16",  # noqa: E501
+    "scores of 'down', in tiles of 2": "“down” 的分数，每块 2 个",
+    "after each tile: old sum times 'shrink'": "每块之后：原来的和乘以“缩小”",
+    "maximum": "最大值",
+    "shrink": "缩小",
+    "sum": "和",
+    "tile 0": "块 0",
+    "tile 1": "块 1",
+    "weights in the end": "最后的权重",
+}
 
 
-def draw_lesson_picture(slug: str) -> str:
+def draw_lesson_picture(slug: str, language: str = "en") -> str:
     """Return the picture of a lesson as SVG."""
-    return draw_table_picture(slug, LESSON_PICTURE_WORDS[slug].english, LESSON_TABLES[slug]())
+    tables = LESSON_TABLES[slug]()
+    if language == "zh":
+        tables = [_translate_table(table) for table in tables]
+    return draw_table_picture(slug, LESSON_PICTURE_WORDS[slug].told(language), tables)
+
+
+def _translate_table(table: PictureTable) -> PictureTable:
+    rows, columns = (tuple(map(_translate, names)) for names in (table.rows, table.columns))
+    return replace(table, title=_translate(table.title), rows=rows, columns=columns)
+
+
+def _translate(text: str) -> str:
+    """Return a title or a label in Chinese; the words of the sentence and signs stay."""
+    word, _, note = text.partition(" (")
+    return f"{word}{_CHINESE[note]}" if note in _CHINESE else _CHINESE.get(text, text)
 
 
 def _vectors(role: str) -> Array:
@@ -169,9 +214,10 @@ LESSON_TABLES: Mapping[str, Callable[[], list[PictureTable]]] = {
 def main() -> None:
     """Write the pictures."""
     for slug in LESSON_TABLES:
-        path = ROOT / "docs" / "lessons" / f"{slug}.svg"
-        path.write_text(draw_lesson_picture(slug), encoding="utf-8")
-        print(path.relative_to(ROOT))
+        for language in LANGUAGES:
+            path = ROOT / "docs" / "lessons" / f"{slug}.{language}.svg"
+            path.write_text(draw_lesson_picture(slug, language), encoding="utf-8")
+            print(path.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
+from rich.cells import cell_len
 
 from reference.expected import Array
 
@@ -38,12 +39,13 @@ class PictureTable:
     @property
     def cell(self) -> int:
         """Return the width of a cell."""
-        return WIDE_CELL if self.wide else CELL + 14 * (max(map(len, self.columns)) > 5)
+        return WIDE_CELL if self.wide else CELL + 14 * (max(map(cell_len, self.columns)) > 5)
 
     @property
     def width(self) -> int:
         """Return the width of the table with the names of its rows."""
-        return max(LABEL + len(self.columns) * self.cell, LEAST_WIDTH, 8 * len(self.title))
+        title = 8 * cell_len(self.title)  # a Chinese letter takes the room of two others
+        return max(LABEL + len(self.columns) * self.cell, LEAST_WIDTH, title)
 
 
 def draw_table_picture(name: str, about: str, tables: Sequence[PictureTable]) -> str:

@@ -54,7 +54,9 @@ def _list_site_exercises() -> list[Exercise]:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the project's pages and pictures, and the stored pictures of the lessons."""
     language = config.theme["language"]
-    others = tuple(f".{name}.md" for name in LANGUAGES if name != language)
+    others = tuple(
+        f".{name}{suffix}" for name in LANGUAGES if name != language for suffix in (".md", ".svg")
+    )
     paths = [ROOT / _INDEX[language], ROOT / ".github/CONTRIBUTING.md"]
     paths += [
         path

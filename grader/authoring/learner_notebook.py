@@ -89,7 +89,7 @@ def write_learner_notebook(
 def split_lesson_cells(lesson: str, language: str) -> list[Cell]:
     """Return the cells from which a lesson was made, with its picture and its papers."""
     text = re.sub(r"\A<!--.*?-->\s*", "", lesson)
-    text = re.sub(r"\]\((\w+\.svg)\)", r"](../docs/lessons/\1)", text)
+    text = re.sub(r"\]\(([\w.]+\.svg)\)", r"](../docs/lessons/\1)", text)
     parts = _CODE_CELL.split(text)
     return [
         Cell(kind="code" if n % 2 else "markdown", language="" if n % 2 else language, text=part)

@@ -36,6 +36,9 @@ class PictureWords:
     english: str
     chinese: str
 
+    def told(self, language: str) -> str:
+        return self.chinese if language == "zh" else self.english
+
 
 _ABOUT = f'The sentence "{RUNNING_SENTENCE}": '
 _ABOUT_ZH = f"句子 “{RUNNING_SENTENCE}”："
@@ -90,8 +93,7 @@ def write_picture_link(slug: str, language: str) -> str:
     """Return the Markdown that shows a lesson's picture; empty if it has none."""
     if slug not in LESSON_PICTURE_WORDS:
         return ""
-    said = LESSON_PICTURE_WORDS[slug]
-    return f"![{said.chinese if language == 'zh' else said.english}]({slug}.svg)"
+    return f"![{LESSON_PICTURE_WORDS[slug].told(language)}]({slug}.{language}.svg)"
 
 
 def write_lesson_papers(slug: str, language: str) -> str:

@@ -143,9 +143,9 @@ def list_open_bundle_files(
         for language in LANGUAGES:
             lesson = make_lesson(exercise, source, language)
             yield locate_lesson_of_submission(exercise.slug, language), lesson.encode()
-        picture = exercise.home / "docs/lessons" / f"{exercise.slug}.svg"
-        if picture.is_file():
-            yield f"docs/lessons/{picture.name}", picture.read_bytes()
+            picture = exercise.home / "docs/lessons" / f"{exercise.slug}.{language}.svg"
+            if picture.is_file():
+                yield f"docs/lessons/{picture.name}", picture.read_bytes()
 
 
 def is_file_bundled(path: Path, drafts: Iterable[str]) -> bool:

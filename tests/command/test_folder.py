@@ -79,7 +79,8 @@ def test_init_writes_skeletons_and_lessons_in_one_language(tmp_path, language, o
         assert found[lesson] == text
         assert b"`make skeletons`" in whence
     assert not [name for name in found if name.endswith(f".{other}.md")]
-    assert found["docs/lessons/ex01_softmax.svg"]
+    assert found[f"docs/lessons/ex01_softmax.{language}.svg"]
+    assert f"docs/lessons/ex01_softmax.{other}.svg" not in found
 
 
 def test_init_leaves_what_is_there(tmp_path):

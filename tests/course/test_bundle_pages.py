@@ -150,8 +150,10 @@ def test_of_the_whole_only_what_needs_the_project_is_left_out(made, page):
 
 def test_a_lesson_has_its_picture(made):
     files = made("open", ["ex02_masking"])
-    assert "docs/lessons/ex02_masking.svg" in files
-    assert "](ex02_masking.svg)" in files["docs/lessons/ex02_masking.en.md"].decode()
+    for language in ("en", "zh"):
+        assert f"docs/lessons/ex02_masking.{language}.svg" in files
+        lesson = files[f"docs/lessons/ex02_masking.{language}.md"].decode()
+        assert f"](ex02_masking.{language}.svg)" in lesson
     assert not [name for name in files if re.fullmatch(r"docs/\w+\.py", name)]
 
 

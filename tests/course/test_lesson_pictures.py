@@ -17,18 +17,31 @@ NAMES = {"svg": "http://www.w3.org/2000/svg"}
 FOLDER = ROOT / "docs" / "lessons"
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("slug", SLUGS)
-def test_the_file_is_in_step_with_the_code(slug):
-    kept = (FOLDER / f"{slug}.svg").read_text(encoding="utf-8")
-    assert kept == draw_lesson_picture(slug), "run `make picture`"
+def test_the_file_is_in_step_with_the_code(slug, language):
+    kept = (FOLDER / f"{slug}.{language}.svg").read_text(encoding="utf-8")
+    assert kept == draw_lesson_picture(slug, language), "run `make picture`"
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("slug", SLUGS)
-def test_a_picture_has_words_for_those_who_cannot_see_it(slug):
-    root = ElementTree.fromstring(draw_lesson_picture(slug))
+def test_a_picture_has_words_for_those_who_cannot_see_it(slug, language):
+    root = ElementTree.fromstring(draw_lesson_picture(slug, language))
     assert root.get("role") == "img"
     assert root.findtext("svg:title", namespaces=NAMES) == slug
-    assert root.findtext("svg:desc", namespaces=NAMES) == LESSON_PICTURE_WORDS[slug].english
+    told = root.findtext("svg:desc", namespaces=NAMES)
+    assert told == LESSON_PICTURE_WORDS[slug].told(language)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_no_text_of_a_chinese_picture_is_english(slug):
+    root = ElementTree.fromstring(draw_lesson_picture(slug, "zh"))
+    texts = [text.text or "" for text in root.iterfind(".//svg:text", NAMES)]
+    stay = {*SENTENCE, "exp", "sqrt", "token", "float16", "KV", "MiB", "kv", "Hk"}
+    left = {word for text in texts for word in re.findall(r"[A-Za-z]{2}\w*", text)} - stay
+    assert left == set()
+    assert any(re.search("[\u4e00-\u9fff]", text) for text in texts)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -67,7 +80,7 @@ def test_two_queries_at_the_end_see_more_than_two_at_the_top_left():
 def test_prose_and_picture_follow_one_sentence_with_the_same_numbers(slug, language):
     text = (FOLDER / f"{slug}.{language}.md").read_text(encoding="utf-8")
     [told] = [p for p in text.split("\n\n") if f"*{RUNNING_SENTENCE}*" in p]
-    drawn = (FOLDER / f"{slug}.svg").read_text(encoding="utf-8")
+    drawn = (FOLDER / f"{slug}.{language}.svg").read_text(encoding="utf-8")
     numbers = re.findall(r"\d\.\d\d", told)
     assert numbers and all(f">{number}<" in drawn for number in numbers)
     assert RUNNING_SENTENCE in LESSON_PICTURE_WORDS[slug].english
