@@ -56,6 +56,7 @@ def _list_wanted_translations(exercise: Exercise) -> set[str]:
         *([f"speed.{speed.bench.__name__}"] if speed else []),
         *(f"variants.{v.id}" for v in suite_runner.list_shown_variants(exercise)),
         *(f"hints.{n}.{i}" for n, w in written.items() for i in range(len(w.hints))),
+        *(f"hints.{n}.{i}" for n, told in exercise.hints.items() for i in range(len(told))),
         *(
             f"mistakes.{m.id}.{x}"
             for m in suite_runner.list_suite_mistakes(exercise)

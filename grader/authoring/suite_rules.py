@@ -32,7 +32,8 @@ SYLLABUS_POINTS = {
 
 
 def check_checks_law(exercise: Exercise) -> Iterator[str]:
-    """Every test of a suite is a check, has points, and says in its docstring what should hold."""
+    """Every test of a suite is a check, has points, and says in its docstring what should hold;
+    hints that are a check's own name one."""
     found = suite_runner.list_suite_checks(exercise)
     for name in suite_runner.list_suite_tests(exercise) - {check.id for check in found}:
         yield f"{name} is no check, and never asked. Put @check(points=...) above it."
@@ -41,6 +42,8 @@ def check_checks_law(exercise: Exercise) -> Iterator[str]:
             yield f"{check.id} has {check.points} points. Give it one at least."
         if not check.says:
             yield f"{check.id} has no docstring. Say what should hold."
+    for name in exercise.hints.keys() - {check.id for check in found}:
+        yield f"hints names {name}, which is no check of the suite. Name a check."
 
 
 def check_totals_law(exercise: Exercise) -> Iterator[str]:

@@ -204,6 +204,7 @@ def _build_exercise_from_manifest(home: Path, folder: Path, entries: Mapping[str
         preload=tuple(entries.get("preload", ())),
         prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
         about=_read_about_from_manifest(entries),
+        hints={check: tuple(told) for check, told in entries.get("hints", {}).items()},
         learned=tuple(entries.get("learned", ())),
         hunts=entries.get("hunts", False),
         draft=entries.get("draft", False),

@@ -73,8 +73,9 @@ def build_manifest_table(groups: Collection[str]) -> TomlTable:
     return TomlTable(
         entries={
             "title": TEXT, "order": WHOLE, "track": expect_toml_choice(*TRACKS), "minutes": WHOLE,
-            "about": TEXT, "learned": TEXTS, "language": expect_toml_choice(*SUFFIXES),
-            "draft": FLAG, "hunts": FLAG, "requires": TEXTS, "requires_on_cuda": TEXTS,
+            "about": TEXT, "learned": TEXTS, "hints": TomlTable(others=TEXTS),
+            "language": expect_toml_choice(*SUFFIXES), "draft": FLAG, "hunts": FLAG,
+            "requires": TEXTS, "requires_on_cuda": TEXTS,
             "modules": TEXTS, "preload": TEXTS, "prelude": TEXT,
             "limits": TomlTable(entries=limits), "not_allowed": TomlTable(entries=refused),
             "functions": TomlTables(_FUNCTION), "classes": TomlTables(_CLASS),

@@ -88,6 +88,7 @@ class Exercise:
     prelude: str = ""  # Python that a worker runs before the submission
     about: str = ""  # what holds for all of it
     learned: tuple[str, ...] = ()  # what a student knows who has passed it, in sentences
+    hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of checks that need others
     language: str = "python"  # of the answers; or "cuda"
     given: Mapping[str, DeclaredFunction] = field(default_factory=dict)  # besides: about a name
     hunts: bool = False  # an answer to it has an answer to another exercise in it

@@ -80,9 +80,10 @@ class Words:
         return str(self._suite_texts(slug).get("variants", {}).get(id, english))
 
     def hints(self, exercise: Exercise, name: str) -> tuple[str, ...]:
-        """The hints of a function or a class; each tells more than the one before."""
-        named = exercise.functions.get(name) or exercise.classes[name]
-        hints = self._suite_texts(exercise.slug).get("hints", {}).get(name, named.hints)
+        """The hints of a function, a class or a check; each tells more than the one before."""
+        named = exercise.functions.get(name) or exercise.classes.get(name)
+        english = named.hints if named else exercise.hints.get(name, ())
+        hints = self._suite_texts(exercise.slug).get("hints", {}).get(name, english)
         return tuple(map(fit_quoted_advice, hints))
 
     def learned(self, exercise: Exercise) -> tuple[str, ...]:

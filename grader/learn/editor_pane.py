@@ -10,7 +10,7 @@ from nicegui.events import GenericEventArguments
 from grader.core.records import CheckResult, ExerciseReport
 from grader.learn.learn_state import LearnState
 from grader.learn.open_files import NotEditable, OpenFile, SavedFile, digest_text
-from grader.practice.hints import find_failure_to_hint
+from grader.practice.hint_ladder import find_failure_to_hint
 from grader.reporting.pinned_text import report_pinned_line
 from grader.submission.answer_file import is_submission_text_untouched
 

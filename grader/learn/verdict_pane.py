@@ -5,7 +5,8 @@ from nicegui import ui
 from grader.core.records import ExerciseReport, Verdict
 from grader.learn.learn_state import LearnState
 from grader.practice import hints
-from grader.practice.hints import Hint, find_failure_to_hint, is_practice_open, is_practice_passed
+from grader.practice.hint_ladder import find_failure_to_hint
+from grader.practice.hints import Hint, is_practice_open, is_practice_passed
 from grader.practice.passed_exercise import list_passed_lines
 from grader.reporting.html import render_html_verdicts
 

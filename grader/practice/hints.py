@@ -1,14 +1,14 @@
 """Gives the next hint on the first failed check; each hint tells more than the one before."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.core.diagnosis_records import Diagnosis
 from grader.core.errors import GraderFault, UserError
-from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
+from grader.core.records import Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
+from grader.practice.hint_ladder import KNOWN, HintLadder, find_failure_to_hint, find_hint_ladder
 from grader.practice.learner_progress import (
     MAX_COUNT,
     PROGRESS_FILE,
@@ -27,10 +27,10 @@ class NoHint(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The number of hints given on each name, and the answer's sha256 at the last hint."""
+    """The number of hints given of each ladder, and the answer's sha256 at the last hint."""
 
     sha256: str = ""
-    given: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, int] = field(default_factory=dict)  # by the key of a ladder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,10 @@ def take_hint(
 ) -> Hint:  # fmt: skip
     """Return the next hint on what fails in a report (see `can_hint`), and remember it as given."""
     progress = drop_hints_of_passed(read_hint_progress(place, exercise), report)
-    name = find_name_to_hint(exercise, find_failure_to_hint(report))
-    hints = words.hints(exercise, name)
-    number = _choose_hint_level(level, progress.given.get(name, 0), len(hints), name, words)
-    given = Progress(sha256=report.sha256, given={**progress.given, name: number})
-    kept = write_hint_progress(place, exercise, given)
-    return Hint(name=name, number=number, count=len(hints), text=hints[number - 1], kept=kept)
+    ladder = find_hint_ladder(exercise, report, words)
+    number = _choose_hint_level(level, progress.given.get(ladder.key, 0), ladder, words)
+    given = Progress(sha256=report.sha256, given={**progress.given, ladder.key: number})
+    return _build_hint(ladder, number, kept=write_hint_progress(place, exercise, given))
 
 
 def list_given_hints(
@@ -99,11 +97,15 @@ def list_given_hints(
 ) -> tuple[Hint, ...]:
     """Return the hints that were given before on what fails in a report."""
     progress = drop_hints_of_passed(read_hint_progress(place, exercise), report)
-    name = find_name_to_hint(exercise, find_failure_to_hint(report))
-    hints = words.hints(exercise, name)
-    return tuple(
-        Hint(name=name, number=number, count=len(hints), text=text, kept=True)
-        for number, text in enumerate(hints[: progress.given.get(name, 0)], 1)
+    ladder = find_hint_ladder(exercise, report, words)
+    given = min(progress.given.get(ladder.key, 0), len(ladder.hints))
+    return tuple(_build_hint(ladder, number, kept=True) for number in range(1, given + 1))
+
+
+def _build_hint(ladder: HintLadder, number: int, *, kept: bool) -> Hint:
+    hints = ladder.hints
+    return Hint(
+        name=ladder.name, number=number, count=len(hints), text=hints[number - 1], kept=kept
     )
 
 
@@ -120,37 +122,24 @@ def is_practice_open(report: ExerciseReport) -> bool:
     return report.state in ("not_started", "missing")
 
 
-def find_failure_to_hint(report: ExerciseReport) -> CheckResult | None:
-    return next((c for c in report.checks if c.verdict is Verdict.FAILED), None)
-
-
-def find_name_to_hint(exercise: Exercise, check: CheckResult | None) -> str:
-    """Return the function or class that a failed check is about; without a check, the first name.
-
-    If the check called several names, take the one that its failure names first: that message holds
-    the call that went wrong.
-    """
-    called = [] if check is None else [n for n in exercise.names if n in check.calls]
-    why = "" if check is None else check.why
-    found = {n: at.start() for n in called if (at := re.search(rf"\b{re.escape(n)}\b", why))}
-    return min(found, key=found.__getitem__, default=[*called, *exercise.names][0])
-
-
 def drop_hints_of_passed(progress: Progress, report: ExerciseReport) -> Progress:
-    """Drop the names whose checks pass now; all names if the file was begun anew."""
+    """Drop the ladders whose checks pass now; all of them if the file was begun anew."""
     if report.state == "not_started" and progress.sha256 != report.sha256:
         return Progress(sha256=report.sha256)
-    right = {n for c in report.checks if c.verdict is Verdict.PASSED for n in c.calls}
-    wrong = {n for c in report.checks if c.verdict is Verdict.FAILED for n in c.calls}
-    given = {n: number for n, number in progress.given.items() if n not in right - wrong}
+    right = {n for c in report.checks if c.verdict is Verdict.PASSED for n in (c.id, *c.calls)}
+    wrong = {n for c in report.checks if c.verdict is Verdict.FAILED for n in (c.id, *c.calls)}
+    given = {
+        key: number
+        for key, number in progress.given.items()
+        if key.partition(KNOWN)[0] not in right - wrong
+    }
     return Progress(sha256=progress.sha256, given=given)
 
 
 def read_hint_progress(place: Path, exercise: Exercise) -> Progress:
     """Read the progress that was written last; empty if the file is missing or damaged."""
     entry = read_learner_progress(place).about(exercise.slug)
-    given = {n: k for n, k in entry.given.items() if n in exercise.names}
-    return Progress(sha256=entry.sha256, given=given)
+    return Progress(sha256=entry.sha256, given=entry.given)
 
 
 def write_hint_progress(place: Path, exercise: Exercise, progress: Progress) -> bool:
@@ -174,12 +163,13 @@ def _grade_for_hint(exercise: Exercise, place: Path, wall: Wall) -> ExerciseRepo
     return report
 
 
-def _choose_hint_level(level: int | None, given: int, count: int, name: str, words: Words) -> int:
+def _choose_hint_level(level: int | None, given: int, ladder: HintLadder, words: Words) -> int:
+    count = len(ladder.hints)
     if level is None:
         return min(given + 1, count)
     if not 1 <= level <= count:
         raise NoHint(words("There is no hint {level} on {name}: choose 1 to {count}.",
-                           level=level, name=name, count=count))  # fmt: skip
+                           level=level, name=ladder.name, count=count))  # fmt: skip
     return level
 
 

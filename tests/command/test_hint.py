@@ -8,7 +8,7 @@ from grader.core import catalog
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.core.translation import Words
 from grader.grading.exercise import Run, grade_answer
-from grader.practice import hints, learner_progress
+from grader.practice import hint_ladder, hints, learner_progress
 from tests.conftest import ROOT, solution
 
 EX01 = catalog.find_catalog_exercise("ex01")
@@ -27,6 +27,7 @@ def softmax(x, dim=-1):
     raise NotImplementedError("later")
 """
 NOT_STABLE = RIGHT_NUMPY.replace("wide - wide.max(axis=axis, keepdims=True)", "wide")
+NO_EMPTY = RIGHT_NUMPY.replace("    wide =", "    assert x.size\n    wide =")
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +91,7 @@ def test_what_is_right_now_gives_way_to_what_fails_next(asked):
 def test_a_name_whose_checks_passed_begins_at_its_first_hint_again(asked):
     for source in (BEGUN, BEGUN, RIGHT_NUMPY):
         asked(source)
-    assert told(asked(NOT_STABLE)) == "Hint 1 of 3 on softmax_numpy"
+    assert told(asked(BEGUN)) == "Hint 1 of 3 on softmax_numpy"
 
 
 def test_who_begins_anew_begins_at_the_first_hint(asked):
@@ -106,7 +107,32 @@ def test_a_mistake_that_is_known_comes_before_the_hint(asked):
         "This fails in ex01_softmax: softmax_numpy works along the axis that it is given"
     )
     assert mistake == "`axis` is ignored: the last axis is used whatever was asked for."
-    assert hint.startswith("Hint 1 of 3 on softmax_numpy: ")
+    assert hint.startswith("Hint 1 of 2 on softmax_numpy: Hand `axis` to")
+
+
+def test_the_hints_on_a_known_mistake_are_its_cure_and_then_the_last_of_the_function(asked):
+    numbers = [told(asked(NOT_STABLE)) for _ in range(3)]
+    assert numbers == [f"Hint {n} of 2 on softmax_numpy" for n in (1, 2, 2)]
+    assert any(EX01.functions["softmax_numpy"].hints[-1] in said for said in asked(NOT_STABLE))
+    assert (
+        told(asked(RIGHT_NUMPY.replace("axis=axis", "axis=-1"))) == "Hint 1 of 2 on softmax_numpy"
+    )
+
+
+@pytest.mark.parametrize("words, own", [(EN, "In an empty array"), (Words("zh"), "空数组里")])
+def test_a_check_with_hints_of_its_own_gives_them_before_the_last_of_the_function(
+    asked, words, own
+):
+    *_, first, _ = asked(NO_EMPTY, words=words)
+    assert own in first
+    *_, last, _ = asked(NO_EMPTY, words=words)
+    assert words.hints(EX01, "softmax_numpy")[-1] in last
+
+
+def test_what_is_not_written_yet_gets_the_hints_of_the_function_whatever_check_fails(asked):
+    asked(NO_EMPTY)
+    assert told(asked(BEGUN)) == "Hint 1 of 3 on softmax_numpy"
+    assert told(asked(RIGHT_NUMPY)) == "Hint 1 of 3 on softmax"
 
 
 def test_a_level_can_be_asked_for_and_the_next_hint_follows_it(asked):
@@ -194,7 +220,7 @@ def test_of_several_names_it_is_the_one_in_which_it_went_wrong(why, name):
         id="test_inverse", says="", verdict=Verdict.FAILED, points=1, why=why,
         calls=frozenset({"split_heads", "merge_heads"}),
     )  # fmt: skip
-    assert hints.find_name_to_hint(catalog.find_catalog_exercise("ex04"), check) == name
+    assert hint_ladder.find_name_to_hint(catalog.find_catalog_exercise("ex04"), check) == name
 
 
 @pytest.mark.parametrize(

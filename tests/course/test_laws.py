@@ -87,6 +87,7 @@ BREACHES = [
     (exercise_rules.check_translations_law, CHINESE, "[checks]", "[checks", "{home}/suites/ex90_double/zh.toml is not valid TOML: Expected ']' at the end of a table declaration (at line 4, column 8). Mend that line."),
     (exercise_rules.check_translations_law, CHINESE, '"两倍"', "2", "{home}/suites/ex90_double/zh.toml: title is 2. Write text in quotes."),
     (suite_rules.check_checks_law, TESTS, "points=1", "points=0", "test_values has 0 points. Give it one at least."),
+    (suite_rules.check_checks_law, MANIFEST, "[[functions]]", '[hints]\ntest_gone = ["x"]\n\n[[functions]]', "hints names test_gone, which is no check of the suite. Name a check."),
     (suite_rules.check_checks_law, TESTS, '"""double is twice x."""', "", "test_values has no docstring. Say what should hold."),
     (suite_rules.check_checks_law, TESTS, "@check(points=1)\ndef test_nothing", "def test_nothing", "test_nothing is no check, and never asked. Put @check(points=...) above it."),
     (suite_rules.check_totals_law, TESTS, "points=1", "points=2", "its checks give 4 points, but the syllabus has 2. Mend the points beside the checks."),

@@ -13,7 +13,8 @@ from rich.text import Text
 from grader.core import catalog
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.practice.hints import find_failure_to_hint, is_practice_open, is_practice_passed
+from grader.practice.hint_ladder import find_failure_to_hint
+from grader.practice.hints import is_practice_open, is_practice_passed
 from grader.reporting import terminal_checks
 from grader.submission import answer_file
 

@@ -166,7 +166,8 @@ def logsumexp(x, dim=-1):
 
 @mistake(of="softmax", caught_by=test_large_scores)
 def global_maximum(x, dim=-1):
-    """One maximum is taken for the whole tensor, so rows of small scores become 0/0.
+    """One maximum is taken for the whole tensor: rows of small scores become 0/0, and an empty
+    tensor has none.
 
     Take the maximum of each row: amax(dim, keepdim=True).
     """
@@ -175,7 +176,8 @@ def global_maximum(x, dim=-1):
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
 def global_maximum_numpy(x, axis=-1):
-    """One maximum is taken for the whole array, so rows of small scores become 0/0.
+    """One maximum is taken for the whole array: rows of small scores become 0/0, and an empty
+    array has none.
 
     Take the maximum of each row: x.max(axis, keepdims=True).
     """

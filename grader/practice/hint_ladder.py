@@ -1,0 +1,55 @@
+"""Finds the hints on what fails in a report: on its mistake, its check, or its function."""
+
+import re
+from dataclasses import dataclass
+
+from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
+from grader.core.translation import Words
+
+KNOWN = "__"  # a key stays a name of Python's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintLadder:
+    """The hints on what fails in a report, each telling more than the one before.
+
+    A mistake that is known has its cure, and a check may have hints of its own; both end with the
+    last hint of the function, which tells nearly all of it. Anything else has the function's.
+    """
+
+    key: str  # a name; or a check, and behind KNOWN the mistakes that are known
+    name: str
+    hints: tuple[str, ...]
+
+
+def find_failure_to_hint(report: ExerciseReport) -> CheckResult | None:
+    return next((c for c in report.checks if c.verdict is Verdict.FAILED), None)
+
+
+def find_name_to_hint(exercise: Exercise, check: CheckResult | None) -> str:
+    """Return the function or class that a failed check is about; without a check, the first name.
+
+    If the check called several names, take the one that its failure names first: that message holds
+    the call that went wrong.
+    """
+    called = [] if check is None else [n for n in exercise.names if n in check.calls]
+    why = "" if check is None else check.why
+    found = {n: at.start() for n in called if (at := re.search(rf"\b{re.escape(n)}\b", why))}
+    return min(found, key=found.__getitem__, default=[*called, *exercise.names][0])
+
+
+def find_hint_ladder(exercise: Exercise, report: ExerciseReport, words: Words) -> HintLadder:
+    """Return the hints on the first failed check; see `HintLadder`."""
+    failed = find_failure_to_hint(report)
+    name = find_name_to_hint(exercise, failed)
+    whole = words.hints(exercise, name)
+    if failed is None or f"{name} is not written yet" in failed.why:
+        return HintLadder(key=name, name=name, hints=whole)
+    known = failed.diagnosis.mistakes if failed.diagnosis else ()
+    if known:
+        cures = (words.mistake(exercise.slug, m.id, m.says, m.mend)[1] for m in known)
+        key = KNOWN.join([failed.id, *(m.id for m in known)])
+        return HintLadder(key=key, name=name, hints=(*cures, whole[-1]))
+    if own := words.hints(exercise, failed.id):
+        return HintLadder(key=failed.id, name=name, hints=(*own, whole[-1]))
+    return HintLadder(key=name, name=name, hints=whole)
