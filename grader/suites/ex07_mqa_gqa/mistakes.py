@@ -1,4 +1,4 @@
-"""What goes wrong when query heads share keys and values, by name."""
+"""What goes wrong when query heads share keys and values: one step of `steps.py` is another."""
 
 import math
 
@@ -6,8 +6,24 @@ import torch
 from torch import nn
 
 from grader.judging import mistake
-from reference.ex07_mqa_gqa import PlainGroupedQueryAttention
+from grader.judging.one_place import written_over
 
+from .steps import (
+    Layer,
+    attended,
+    converted_back,
+    copied,
+    counted,
+    evenly_divided,
+    filled,
+    inverse_root,
+    next_to_each_other,
+    raised,
+    shifted,
+    summed,
+    unchanged,
+    zero_in_empty_rows,
+)
 from .test_mqa_gqa import (
     test_cache_bytes,
     test_gradient,
@@ -21,51 +37,55 @@ from .test_mqa_gqa import (
     test_values,
 )
 
-
-def _shared(q, *kv):
-    """Keys and values, each for every query head that reads it."""
-    num_heads, num_kv_heads = q.shape[-3], kv[0].shape[-3]
-    if num_heads % num_kv_heads:
-        raise ValueError(f"{num_heads} heads, {num_kv_heads} key/value heads")
-    return [x.repeat_interleave(num_heads // num_kv_heads, -3) for x in kv]
+HALVES = (torch.float16, torch.bfloat16)
 
 
-def _weights(scores, keep):
-    """A masked softmax as it should be."""
-    if keep is None:
-        return torch.softmax(scores, -1)
-    weights = torch.softmax(torch.where(keep, scores, -torch.inf), -1)
-    return torch.where(keep.any(-1, keepdim=True), weights, 0.0)
+def in_a_row(x, n):
+    """The whole row of heads again and again, k0 k1 k0 k1."""
+    return torch.cat([x] * n, -3)
 
 
-def _raised(q):
-    """The dtype to compute in."""
-    return torch.promote_types(q.dtype, torch.float32)
+def along_the_length(x, n):
+    """Every position n times, cut into heads afterwards."""
+    heads, length, width = x.shape[-3:]
+    return x.repeat_interleave(n, -2).reshape(*x.shape[:-3], heads * n, length, width)
 
 
-def _attend(q, k, v, keep, *, times=1.0, weigh=_weights, dtype=_raised):
-    """Ordinary attention of as many heads to as many; `times` makes the scale wrong."""
-    wide = dtype(q)
-    scores = q.to(wide) @ k.to(wide).mT * (times / math.sqrt(q.shape[-1]))
-    return (weigh(scores, keep) @ v.to(wide)).to(q.dtype)
+def first_head(x, n):
+    return x[..., :1, :, :]
 
 
-def _right(q, k, v, keep, share=_shared, **options):
-    """Grouped-query attention as it should be, but for the steps that are given.
+def group(q, k):
+    """How many query heads share a key/value head."""
+    evenly_divided(q.shape[-3], k.shape[-3])
+    return q.shape[-3] // k.shape[-3]
 
-    share    a function of q, k, v to keys and values for every query head
-    options  those of `_attend`
-    """
-    return _attend(q, *share(q, k, v), keep, **options)
+
+def multiplied(weights, keep):
+    return weights * keep
+
+
+def with_infinity(scores, keep):
+    """-inf added to hidden scores, not put in their place."""
+    return scores + torch.zeros_like(keep, dtype=scores.dtype).masked_fill(~keep, -torch.inf)
+
+
+def less_a_billion(scores, keep):
+    return scores - 1e9 * ~keep
+
+
+def bits(dtype):
+    return 8 * dtype.itemsize
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
 def heads_tiled(x, n):
     """The heads are laid out k0 k1 k0 k1: the whole row of heads is repeated.
 
-    Copies of one head stand next to each other, k0 k0 k1 k1: repeat_interleave, not repeat.
+    Copies of one head stand next to each other, k0 k0 k1 k1: repeat_interleave, not repeat. Where
+    a new axis holds the copies, it stands after the heads, (B, Hk, n, L, D).
     """
-    return torch.cat([x] * n, -3)
+    return copied(x, n, repeat=in_a_row)
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -74,7 +94,7 @@ def positions_repeated(x, n):
 
     Repeat along dimension -3, the heads.
     """
-    return x.repeat_interleave(n, -2)
+    return copied(x, n, repeat=lambda x, n: x.repeat_interleave(n, -2))
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -83,17 +103,7 @@ def positions_repeated_and_reshaped(x, n):
 
     Repeat along dimension -3, the heads. No reshape is needed then.
     """
-    heads, length, width = x.shape[-3:]
-    return x.repeat_interleave(n, -2).reshape(*x.shape[:-3], heads * n, length, width)
-
-
-@mistake(of="repeat_kv", caught_by=test_repeat_kv)
-def copies_on_the_wrong_side(x, n):
-    """The axis of the copies stands before the heads, so that flattening the two tiles the heads.
-
-    Put the new axis after the heads, (B, Hk, n, L, D), and flatten the heads and it into one.
-    """
-    return x.unsqueeze(-4).expand(*x.shape[:-3], n, *x.shape[-3:]).flatten(-4, -3)
+    return copied(x, n, repeat=along_the_length)
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -102,7 +112,7 @@ def second_axis_repeated(x, n):
 
     Count the dimensions from the end: the heads are -3.
     """
-    return x.repeat_interleave(n, 1)
+    return copied(x, n, repeat=lambda x, n: x.repeat_interleave(n, 1))
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -111,7 +121,7 @@ def copies_in_float32(x, n):
 
     Give torch.empty the dtype and the device of x, or use repeat_interleave.
     """
-    return x.float().repeat_interleave(n, -3)
+    return copied(x, n, close=lambda copies, x: copies.float())
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -120,7 +130,7 @@ def copies_detached(x, n):
 
     Use PyTorch operators only, without detach, .data or NumPy on the way.
     """
-    return x.detach().repeat_interleave(n, -3)
+    return copied(x, n, see=torch.Tensor.detach)
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv, null=True)
@@ -129,7 +139,7 @@ def no_copies(x, n):
 
     Each head has to be there n times.
     """
-    return torch.zeros_like(x).repeat_interleave(n, -3)
+    return copied(x, n, see=torch.zeros_like)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -138,12 +148,7 @@ def tiled(q, k, v, keep=None):
 
     Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
     """
-
-    def share(q, *kv):
-        _shared(q, *kv)
-        return [torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in kv]
-
-    return _right(q, k, v, keep, share=share)
+    return attended(q, k, v, keep, keys=in_a_row, values=in_a_row)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -152,12 +157,7 @@ def all_on_head_zero(q, k, v, keep=None):
 
     Head h reads head h // (H // Hk): only with Hk = 1 do all of them read the first.
     """
-
-    def share(q, *kv):
-        _shared(q, *kv)
-        return [x[..., :1, :, :] for x in kv]
-
-    return _right(q, k, v, keep, share=share)
+    return attended(q, k, v, keep, keys=first_head, values=first_head)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -166,12 +166,7 @@ def keys_and_values_differ(q, k, v, keep=None):
 
     Repeat both with the same function, repeat_interleave along the heads.
     """
-
-    def share(q, k, v):
-        k, right = _shared(q, k, v)
-        return k, torch.cat([v] * (right.shape[-3] // v.shape[-3]), -3)
-
-    return _right(q, k, v, keep, share=share)
+    return attended(q, k, v, keep, values=in_a_row)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -180,12 +175,7 @@ def repeated_along_the_length(q, k, v, keep=None):
 
     Repeat along dimension -3, the heads.
     """
-
-    def share(q, *kv):
-        n = _shared(q, *kv)[0].shape[-3] // kv[0].shape[-3]
-        return [positions_repeated_and_reshaped(x, n) for x in kv]
-
-    return _right(q, k, v, keep, share=share)
+    return attended(q, k, v, keep, keys=along_the_length, values=along_the_length)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -194,9 +184,8 @@ def queries_of_a_group_averaged(q, k, v, keep=None):
 
     Only keys and values are shared. Every query head keeps its own queries and its own weights.
     """
-    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
-    q = q.unflatten(-3, (-1, n)).mean(-3).repeat_interleave(n, -3)
-    return _right(q, k, v, keep)
+    n = group(q, k)
+    return attended(q.unflatten(-3, (-1, n)).mean(-3).repeat_interleave(n, -3), k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -205,7 +194,7 @@ def heads_come_back_interleaved(q, k, v, keep=None):
 
     In the result the heads of one group stand next to each other: flatten (..., Hk, G, Lq, Dv).
     """
-    output = _right(q, k, v, keep)
+    output = attended(q, k, v, keep)
     return output.unflatten(-3, (k.shape[-3], -1)).transpose(-4, -3).flatten(-4, -3)
 
 
@@ -215,7 +204,7 @@ def group_and_rows_mixed(q, k, v, keep=None):
 
     They were put together as G heads of Lq rows, so unflatten them into (G, Lq).
     """
-    output = _right(q, k, v, keep)
+    output = attended(q, k, v, keep)
     groups = output.unflatten(-3, (k.shape[-3], -1))  # (..., Hk, G, Lq, Dv)
     size, q_len = groups.shape[-3:-1]
     return groups.flatten(-3, -2).unflatten(-2, (q_len, size)).transpose(-3, -2).flatten(-4, -3)
@@ -227,16 +216,51 @@ def softmax_over_the_group(q, k, v, keep=None):
 
     Every query row has a softmax of its own, over the last axis only.
     """
-    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
+    n = group(q, k)
 
-    def weigh(scores, keep):
-        if keep is not None:
-            scores = torch.where(keep, scores, -torch.inf)
-        groups = scores.unflatten(-3, (-1, n)).movedim(-3, -2).flatten(-2)  # (..., Hk, Lq, G*Lk)
-        weights = torch.softmax(groups, -1).unflatten(-1, (n, -1)).movedim(-2, -3)
-        return weights.flatten(-4, -3).nan_to_num(0.0)
+    def over_the_group(rows):
+        return (
+            rows.unflatten(-3, (-1, n))
+            .sum(-3, keepdim=True)
+            .expand(*rows.shape[:-3], -1, n, -1, -1)
+            .flatten(-4, -3)
+        )
 
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(
+        q,
+        k,
+        v,
+        keep,
+        shift=lambda hidden: hidden - hidden.detach().amax((-3, -1), keepdim=True),
+        total=lambda powers: over_the_group(summed(powers)),
+    )
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def softmax_over_the_queries(q, k, v, keep=None):
+    """The softmax runs over the queries: the columns sum to one instead of the rows.
+
+    Each query shares out its own weight over the keys: dim=-1.
+    """
+    return attended(
+        q,
+        k,
+        v,
+        keep,
+        mend=unchanged,
+        shift=lambda hidden: hidden - hidden.detach().amax(-2, keepdim=True),
+        total=lambda powers: powers.sum(-2, keepdim=True),
+        close=lambda weights, keep: weights.nan_to_num(0.0),
+    )
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def epsilon_in_the_denominator(q, k, v, keep=None):
+    """A small number is added to the denominator, so that the weights sum to less than one.
+
+    Leave it out: torch.softmax needs none, and a row of nothing is a case of its own.
+    """
+    return attended(q, k, v, keep, total=lambda powers: summed(powers) + 1e-6)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -245,7 +269,7 @@ def no_scale(q, k, v, keep=None):
 
     Multiply them by 1 / math.sqrt(D), with D = q.shape[-1].
     """
-    return _right(q, k, v, keep, times=math.sqrt(q.shape[-1]))
+    return attended(q, k, v, keep, scale=lambda q, k, v: 1.0)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -254,7 +278,7 @@ def scale_one_percent_off(q, k, v, keep=None):
 
     It is exactly 1 / math.sqrt(D), with nothing added to D and nothing rounded.
     """
-    return _right(q, k, v, keep, times=1.01)
+    return attended(q, k, v, keep, scale=lambda q, k, v: 1.01 * inverse_root(q, k, v))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -263,7 +287,16 @@ def scale_without_root(q, k, v, keep=None):
 
     Multiply them by 1 / math.sqrt(D), with D = q.shape[-1].
     """
-    return _right(q, k, v, keep, times=1 / math.sqrt(q.shape[-1]))
+    return attended(q, k, v, keep, scale=lambda q, k, v: 1 / q.shape[-1])
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_inverted(q, k, v, keep=None):
+    """The scores are multiplied by the square root of D instead of divided by it.
+
+    Divide: the wider the heads, the larger the raw scores.
+    """
+    return attended(q, k, v, keep, scale=lambda q, k, v: math.sqrt(q.shape[-1]))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -272,7 +305,7 @@ def scale_of_the_model(q, k, v, keep=None):
 
     It comes from the width of one head: 1 / math.sqrt(D).
     """
-    return _right(q, k, v, keep, times=1 / math.sqrt(q.shape[-3]))
+    return attended(q, k, v, keep, scale=lambda q, k, v: (q.shape[-3] * q.shape[-1]) ** -0.5)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -281,7 +314,7 @@ def scale_of_the_group(q, k, v, keep=None):
 
     Sharing does not change the width of a head, and the scale is 1 / math.sqrt(D) as ever.
     """
-    return _right(q, k, v, keep, times=math.sqrt(k.shape[-3] / q.shape[-3]))
+    return attended(q, k, v, keep, scale=lambda q, k, v: (group(q, k) * q.shape[-1]) ** -0.5)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -290,7 +323,16 @@ def scale_of_the_values(q, k, v, keep=None):
 
     It comes from the width of the queries, q.shape[-1].
     """
-    return _right(q, k, v, keep, times=math.sqrt(q.shape[-1] / v.shape[-1]))
+    return attended(q, k, v, keep, scale=lambda q, k, v: v.shape[-1] ** -0.5)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_values)
+def scale_of_the_number_of_keys(q, k, v, keep=None):
+    """The scale comes from the number of keys.
+
+    It comes from the width of the queries, q.shape[-1].
+    """
+    return attended(q, k, v, keep, scale=lambda q, k, v: k.shape[-2] ** -0.5)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -299,7 +341,7 @@ def float64_lowered(q, k, v, keep=None):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return _right(q, k, v, keep, dtype=lambda q: torch.float32)
+    return attended(q, k, v, keep, widen=torch.Tensor.float)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -308,7 +350,7 @@ def half_precision_not_raised(q, k, v, keep=None):
 
     Convert q, k and v with .float() first, and the output back at the end.
     """
-    return _right(q, k, v, keep, dtype=lambda q: q.dtype)
+    return attended(q, k, v, keep, widen=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -317,7 +359,7 @@ def dtype_promoted(q, k, v, keep=None):
 
     Convert it to the dtype of q at the end: .to(q.dtype).
     """
-    return _right(q.to(_raised(q)), k, v, keep)
+    return attended(q, k, v, keep, narrow=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -326,15 +368,7 @@ def no_maximum_subtracted(q, k, v, keep=None):
 
     Use torch.softmax, or subtract the maximum of each row first.
     """
-
-    def weigh(scores, keep):
-        powers = torch.exp(scores)
-        if keep is not None:
-            powers = torch.where(keep, powers, 0.0)
-        total = powers.sum(-1, keepdim=True)
-        return torch.where(total > 0, powers / total, 0.0)
-
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, shift=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -343,7 +377,7 @@ def mask_ignored(q, k, v, keep=None):
 
     Hide the keys where keep is False before the softmax.
     """
-    return _right(q, k, v, None)
+    return attended(q, k, v, None)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -352,7 +386,7 @@ def mask_ignored_for_one_query(q, k, v, keep=None):
 
     A single query has a mask too, for example one that hides padding.
     """
-    return _right(q, k, v, keep if q.shape[-2] > 1 else None)
+    return attended(q, k, v, keep if q.shape[-2] > 1 else None)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -361,7 +395,7 @@ def mask_inverted(q, k, v, keep=None):
 
     True = may attend. Hide where ~keep.
     """
-    return _right(q, k, v, None if keep is None else ~keep)
+    return attended(q, k, v, None if keep is None else ~keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -370,12 +404,7 @@ def mask_after_softmax(q, k, v, keep=None):
 
     Put -inf in the place of the hidden scores before the softmax.
     """
-
-    def weigh(scores, keep):
-        weights = torch.softmax(scores, -1)
-        return weights if keep is None else torch.where(keep, weights, 0.0)
-
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, hide=unchanged, mend=unchanged, close=multiplied)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -384,11 +413,7 @@ def hidden_scores_are_zero(q, k, v, keep=None):
 
     Put -inf in their place: exp(-inf) is 0.
     """
-
-    def weigh(scores, keep):
-        return torch.softmax(scores if keep is None else torch.where(keep, scores, 0.0), -1)
-
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, hide=filled(0.0), mend=unchanged, close=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -397,10 +422,10 @@ def mask_of_the_first_heads(q, k, v, keep=None):
 
     A group shares keys and values, not its mask: keep has a row for each of the H query heads.
     """
-    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
     if keep is not None and keep.ndim > 2 and keep.shape[-3] > 1:
+        n = group(q, k)
         keep = keep[..., ::n, :, :].repeat_interleave(n, -3)
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -409,10 +434,9 @@ def mask_tiled(q, k, v, keep=None):
 
     Fold or reshape the mask exactly as the queries: consecutive heads make up a group.
     """
-    n = _shared(q, k)[0].shape[-3] // k.shape[-3]
     if keep is not None and keep.ndim > 2 and keep.shape[-3] > 1:
-        keep = keep.unflatten(-3, (n, -1)).transpose(-4, -3).flatten(-4, -3)
-    return _right(q, k, v, keep)
+        keep = keep.unflatten(-3, (group(q, k), -1)).transpose(-4, -3).flatten(-4, -3)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -423,7 +447,7 @@ def mask_not_broadcast(q, k, v, keep=None):
     """
     if keep is not None:
         keep = keep.reshape(*q.shape[:-1], k.shape[-2])
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -432,16 +456,25 @@ def mask_added(q, k, v, keep=None):
 
     Select instead: torch.where(keep, scores, -torch.inf), or masked_fill(~keep, -torch.inf).
     """
+    return attended(q, k, v, keep, hide=with_infinity)
 
-    def weigh(scores, keep):
-        if keep is not None:
-            scores = scores + torch.zeros_like(keep, dtype=scores.dtype).masked_fill(
-                ~keep, -torch.inf
-            )
-        weights = torch.softmax(scores, -1)
-        return weights if keep is None else torch.where(keep.any(-1, keepdim=True), weights, 0.0)
 
-    return _right(q, k, v, keep, weigh=weigh)
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def mask_added_and_nan_replaced(q, k, v, keep=None):
+    """The mask is added as 0 and -inf, and NaN weights are replaced by 0: a query that sees nothing
+    has a gradient of NaN, and one with NaN in a hidden key loses all its weights.
+
+    Select instead: torch.where(keep, scores, -torch.inf), and mend rows that see nothing.
+    """
+    return attended(
+        q,
+        k,
+        v,
+        keep,
+        hide=with_infinity,
+        mend=unchanged,
+        close=lambda weights, keep: weights.nan_to_num(0.0),
+    )
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -450,11 +483,26 @@ def large_negative_number_added(q, k, v, keep=None):
 
     Replace the hidden scores by -inf instead of adding to them.
     """
+    return attended(q, k, v, keep, hide=less_a_billion)
 
-    def weigh(scores, keep):
-        return torch.softmax(scores if keep is None else scores - 1e9 * ~keep, -1)
 
-    return _right(q, k, v, keep, weigh=weigh)
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def large_negative_number_added_to_whole_rows(q, k, v, keep=None):
+    """A large negative number is added to the hidden scores: a hidden score of 1e30 still wins, and
+    a query that sees nothing gets a mean.
+
+    Replace the hidden scores by -inf, and give a query that sees nothing zeros.
+    """
+    return attended(q, k, v, keep, hide=less_a_billion, mend=unchanged, close=unchanged)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def minus_ten_thousand_added(q, k, v, keep=None):
+    """-10,000 is added to the hidden scores, which is little for a large key.
+
+    Replace the hidden scores by -inf instead of adding to them.
+    """
+    return attended(q, k, v, keep, hide=lambda scores, keep: scores - 1e4 * ~keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -463,11 +511,7 @@ def large_negative_number_filled(q, k, v, keep=None):
 
     Use -inf, and give a query that sees nothing zeros: torch.where(keep.any(-1, True), ..., 0.0).
     """
-
-    def weigh(scores, keep):
-        return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -1e9), -1)
-
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, hide=filled(-1e9), mend=unchanged, close=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -477,8 +521,8 @@ def empty_row_sees_everything(q, k, v, keep=None):
     Its output is zero: torch.where(keep.any(-1, keepdim=True), weights, 0.0).
     """
     if keep is not None:
-        keep = torch.where(keep.any(-1, keepdim=True), keep, True)
-    return _right(q, k, v, keep)
+        keep = keep | ~keep.any(-1, keepdim=True)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -487,32 +531,40 @@ def nan_for_an_empty_row(q, k, v, keep=None):
 
     Put zeros in the place of such rows with torch.where(keep.any(-1, keepdim=True), weights, 0.0).
     """
-
-    def weigh(scores, keep):
-        return torch.softmax(scores if keep is None else scores.masked_fill(~keep, -torch.inf), -1)
-
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, mend=unchanged, close=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
-def nan_in_the_gradient_of_an_empty_row(q, k, v, keep=None):
-    """The output of a query that sees nothing is zero, but its gradient is NaN.
+def powers_multiplied_by_the_mask(q, k, v, keep=None):
+    """Hidden scores go through exp and are multiplied by 0 afterwards: NaN * 0 and inf * 0 are NaN,
+    and a query that sees nothing has a gradient of NaN.
 
-    Hide scores with torch.where or masked_fill before the softmax: neither lets a NaN back through.
+    Hide scores before the softmax: torch.where(keep, scores, -torch.inf), or masked_fill.
+    """
+    return attended(
+        q,
+        k,
+        v,
+        keep,
+        hide=unchanged,
+        mend=unchanged,
+        power=lambda distances, keep: distances.exp() * keep,
+        close=lambda weights, keep: weights.nan_to_num(0.0),
+    )
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def nan_replaced_at_the_end(q, k, v, keep=None):
+    """The NaN of a query that sees nothing is replaced in the output only; NaN weights spoil the
+    gradient of v.
+
+    Let no weight be NaN: set the weights of such a row to 0, before they meet the values.
     """
 
-    def weigh(scores, keep):
-        if keep is None:
-            return torch.softmax(scores, -1)
-        scores = scores.where(scores.isfinite(), 0.0)
-        powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * keep
-        return (powers / powers.sum(-1, keepdim=True)).nan_to_num(0.0)
+    def narrow(output, q):
+        return output.nan_to_num(0.0).to(q.dtype)
 
-    keep = keep if keep is None else keep.expand(*q.shape[:-1], k.shape[-2])
-    if keep is not None:  # keys that nobody sees do no harm here
-        seen = keep.any(-2).any(-2, keepdim=True)[..., None]
-        k, v = torch.where(seen, k, 0.0), torch.where(seen, v, 0.0)
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, mend=unchanged, close=unchanged, narrow=narrow)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_gradient)
@@ -521,7 +573,16 @@ def graph_cut(q, k, v, keep=None):
 
     Use PyTorch operators only, from q, k and v to the output.
     """
-    return _right(q, k.detach(), v, keep)
+    return attended(q, k.detach(), v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_gradient)
+def output_detached(q, k, v, keep=None):
+    """The output is detached: no gradient flows at all.
+
+    Keep .detach(), .data, no_grad and NumPy out of the way to the output.
+    """
+    return attended(q, k, v, keep).detach()
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -530,13 +591,13 @@ def uneven_heads_accepted(q, k, v, keep=None):
 
     Compare H % Hk with 0 first, and raise a ValueError with both numbers.
     """
+    num_heads = q.shape[-3]
 
-    def share(q, *kv):
-        num_heads, num_kv_heads = q.shape[-3], kv[0].shape[-3]
-        heads = torch.arange(num_heads, device=q.device) * num_kv_heads // num_heads
-        return [x[..., heads, :, :] for x in kv]
+    def spread(x, n):
+        heads = torch.arange(num_heads, device=x.device) * x.shape[-3] // num_heads
+        return x[..., heads, :, :]
 
-    return _right(q, k, v, keep, share=share)
+    return attended(q, k, v, keep, check=unchanged, keys=spread, values=spread)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -545,9 +606,12 @@ def uneven_heads_without_numbers(q, k, v, keep=None):
 
     Put both numbers into it: f"{H} query heads cannot share {Hk} key/value heads evenly".
     """
-    if q.shape[-3] % k.shape[-3]:
-        raise ValueError("the number of query heads must be divisible by the key/value heads")
-    return _right(q, k, v, keep)
+
+    def check(num_heads, num_kv_heads):
+        if num_heads % num_kv_heads:
+            raise ValueError("the number of query heads must be divisible by the key/value heads")
+
+    return attended(q, k, v, keep, check=check)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -556,8 +620,8 @@ def queries_overwritten(q, k, v, keep=None):
 
     Write q = q * scale instead of q *= scale: the first makes a new tensor.
     """
-    output = _right(q.clone(), k, v, keep)
-    q.data.mul_(1 / math.sqrt(q.shape[-1]))
+    output = attended(q.clone(), k, v, keep)
+    q.data.mul_(q.shape[-1] ** -0.5)
     return output
 
 
@@ -567,9 +631,9 @@ def view_of_transposed_input(q, k, v, keep=None):
 
     Use reshape, flatten or unflatten: they copy where a view is impossible.
     """
-    _shared(q, k)
-    q.view(*q.shape[:-3], k.shape[-3], q.shape[-3] // k.shape[-3] * q.shape[-2], q.shape[-1])
-    return _right(q, k, v, keep)
+    n = group(q, k)
+    q.view(*q.shape[:-3], k.shape[-3], n * q.shape[-2], q.shape[-1])
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -578,7 +642,7 @@ def empty_batch_crashes(q, k, v, keep=None):
 
     Write the sizes out instead of -1, or use flatten and unflatten.
     """
-    output = _right(q, k, v, keep)
+    output = attended(q, k, v, keep)
     return output.reshape(*output.shape[:-1], -1)
 
 
@@ -588,8 +652,8 @@ def four_dimensions_only(q, k, v, keep=None):
 
     Count the dimensions from the end (-3 are the heads), and leave those in front as they are.
     """
-    batch, heads, length, width = q.shape
-    return _right(q.reshape(batch, heads, length, width), k, v, keep)
+    _, _, _, _ = q.shape
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -598,9 +662,7 @@ def no_maximum_subtracted_with_a_mask(q, k, v, keep=None):
 
     Hide scores with -inf and use torch.softmax, with a mask as without.
     """
-    if keep is None:
-        return _right(q, k, v, keep)
-    return no_maximum_subtracted(q, k, v, keep)
+    return attended(q, k, v, keep, shift=shifted if keep is None else unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -609,9 +671,7 @@ def no_maximum_subtracted_without_a_mask(q, k, v, keep=None):
 
     Use torch.softmax, or subtract the maximum of each row first, without a mask as with one.
     """
-    if keep is not None:
-        return _right(q, k, v, keep)
-    return no_maximum_subtracted(q, k, v, keep)
+    return attended(q, k, v, keep, shift=unchanged if keep is None else shifted)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -620,9 +680,7 @@ def half_precision_not_raised_with_a_mask(q, k, v, keep=None):
 
     Convert q, k and v with .float() first, whether there is a mask or not.
     """
-    if keep is None:
-        return _right(q, k, v, keep)
-    return half_precision_not_raised(q, k, v, keep)
+    return attended(q, k, v, keep, widen=raised if keep is None else unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -631,9 +689,7 @@ def half_precision_not_raised_for_one_head(q, k, v, keep=None):
 
     Convert q, k and v with .float() first, for any number of heads.
     """
-    if k.shape[-3] == 1:
-        return half_precision_not_raised(q, k, v, keep)
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep, widen=unchanged if k.shape[-3] == 1 else raised)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -642,7 +698,7 @@ def dtype_promoted_with_a_mask(q, k, v, keep=None):
 
     Convert it to the dtype of q at the end, on every path: .to(q.dtype).
     """
-    return (_right if keep is None else dtype_promoted)(q, k, v, keep)
+    return attended(q, k, v, keep, narrow=converted_back if keep is None else unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -651,9 +707,9 @@ def graph_cut_in_half_precision(q, k, v, keep=None):
 
     Convert them with .float() or .to(...), which gradients pass, and without detach.
     """
-    if q.dtype.itemsize == 2:
+    if q.dtype in HALVES:
         q, k, v = q.detach(), k.detach(), v.detach()
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_gradient)
@@ -662,7 +718,7 @@ def graph_cut_with_a_mask(q, k, v, keep=None):
 
     Hide scores with torch.where or masked_fill, without .data or detach.
     """
-    return _right(q, k if keep is None else k.detach(), v, keep)
+    return attended(q, k if keep is None else k.detach(), v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -671,7 +727,8 @@ def nan_for_an_empty_row_of_one_head(q, k, v, keep=None):
 
     Put zeros in the place of such rows, for any number of heads.
     """
-    return (nan_for_an_empty_row if k.shape[-3] == 1 else _right)(q, k, v, keep)
+    step = unchanged if k.shape[-3] == 1 else zero_in_empty_rows
+    return attended(q, k, v, keep, mend=step, close=step)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -680,7 +737,8 @@ def nan_for_an_empty_row_in_half_precision(q, k, v, keep=None):
 
     Put zeros in the place of such rows, in every dtype.
     """
-    return (nan_for_an_empty_row if q.dtype.itemsize == 2 else _right)(q, k, v, keep)
+    step = unchanged if q.dtype in HALVES else zero_in_empty_rows
+    return attended(q, k, v, keep, mend=step, close=step)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -690,7 +748,8 @@ def nan_for_a_sentence_of_padding(q, k, v, keep=None):
     Zeros belong there too: a sentence may be nothing but padding.
     """
     padding = keep is not None and keep.ndim > 1 and keep.shape[-2] == 1 and q.shape[-2] > 1
-    return (nan_for_an_empty_row if padding else _right)(q, k, v, keep)
+    step = unchanged if padding else zero_in_empty_rows
+    return attended(q, k, v, keep, mend=step, close=step)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -699,7 +758,9 @@ def mask_added_in_half_precision(q, k, v, keep=None):
 
     Select instead, in every dtype: torch.where(keep, scores, -torch.inf).
     """
-    return (mask_added if q.dtype.itemsize == 2 else _right)(q, k, v, keep)
+    if q.dtype not in HALVES:
+        return attended(q, k, v, keep)
+    return attended(q, k, v, keep, hide=with_infinity)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -708,7 +769,10 @@ def queries_overwritten_in_float32(q, k, v, keep=None):
 
     Write q = q * scale instead of q *= scale: the first makes a new tensor.
     """
-    return (queries_overwritten if q.dtype == torch.float32 else _right)(q, k, v, keep)
+    output = attended(q.clone(), k, v, keep)
+    if q.dtype == torch.float32:
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return output
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -717,9 +781,9 @@ def keys_overwritten_in_half_precision(q, k, v, keep=None):
 
     Write k = k * scale instead of k *= scale: the first makes a new tensor.
     """
-    output = _right(q, k, v, keep)
-    if q.dtype.itemsize == 2:
-        k.data.mul_(1 / math.sqrt(q.shape[-1]))
+    output = attended(q, k.clone(), v, keep)
+    if q.dtype in HALVES:
+        k.data.mul_(q.shape[-1] ** -0.5)
     return output
 
 
@@ -729,7 +793,10 @@ def queries_overwritten_without_a_mask(q, k, v, keep=None):
 
     Write q = q * scale instead of q *= scale: the first makes a new tensor.
     """
-    return (queries_overwritten if keep is None else _right)(q, k, v, keep)
+    output = attended(q.clone(), k, v, keep)
+    if keep is None:
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return output
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -738,7 +805,7 @@ def empty_rows_opened_in_place(q, k, v, keep=None):
 
     Make a new mask: keep | ~keep.any(-1, keepdim=True).
     """
-    output = _right(q, k, v, keep if keep is None else keep.clone())
+    output = attended(q, k, v, keep if keep is None else keep.clone())
     if keep is not None:
         keep |= ~keep.any(-1, keepdim=True)
     return output
@@ -751,7 +818,7 @@ def one_batch_dimension_only(x, n):
     Count the dimensions from the end: the heads are -3.
     """
     _, _, _, _ = x.shape
-    return x.repeat_interleave(n, -3)
+    return copied(x, n)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values, null=True)
@@ -769,7 +836,7 @@ def mean_of_the_values(q, k, v, keep=None):
 
     The weights depend on the scores of the query with each key.
     """
-    [v] = _shared(q, v)
+    v = copied(v, group(q, k))
     return v.mean(-2, keepdim=True).expand(*q.shape[:-1], v.shape[-1])
 
 
@@ -780,10 +847,10 @@ def best_key_only(q, k, v, keep=None):
     That is argmax. Softmax leaves something for the other keys.
     """
 
-    def weigh(scores, keep):
-        return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+    def best(distances, keep):
+        return torch.zeros_like(distances).scatter(-1, distances.argmax(-1, keepdim=True), 1.0)
 
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, power=best)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values, null=True)
@@ -792,7 +859,7 @@ def values_returned(q, k, v, keep=None):
 
     They have to be mixed: weights @ v.
     """
-    [v] = _shared(q, v)
+    v = copied(v, group(q, k))
     rows = torch.arange(q.shape[-2], device=q.device) % v.shape[-2]
     return v[..., rows, :]
 
@@ -803,38 +870,23 @@ def linear_in_the_query(q, k, v, keep=None):
 
     The scores go through a softmax before they weigh the values.
     """
-    k, v = _shared(q, k, v)
-    return q @ (k.mT @ v) / math.sqrt(q.shape[-1])
-
-
-class _Layer(PlainGroupedQueryAttention):
-    """The right layer, for mistakes to inherit from."""
-
-    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
-        if d_model % num_heads:
-            raise ValueError(f"d_model {d_model}, num_heads {num_heads}")
-        if num_heads % num_kv_heads:
-            raise ValueError(f"num_heads {num_heads}, num_kv_heads {num_kv_heads}")
-        super().__init__(d_model, num_heads, num_kv_heads, bias)
-
-    def attend(self, q, k, v, keep):
-        return _right(q, k, v, keep)
+    n = group(q, k)
+    return q @ (copied(k, n).mT @ copied(v, n)) / math.sqrt(q.shape[-1])
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class KeyHeadsTiled(_Layer):
+class KeyHeadsTiled(Layer):
     """Query head h reads key/value head h % Hk, because the heads are tiled.
 
     Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
     """
 
     def attend(self, q, k, v, keep):
-        k, v = (torch.cat([x] * (self.num_heads // self.num_kv_heads), -3) for x in (k, v))
-        return _attend(q, k, v, keep)
+        return attended(q, k, v, keep, keys=in_a_row, values=in_a_row)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class FullWidthKeys(_Layer):
+class FullWidthKeys(Layer):
     """w_k and w_v are as wide as w_q, so that nothing is saved.
 
     They map d_model to num_kv_heads * D, with D = d_model // num_heads.
@@ -847,7 +899,7 @@ class FullWidthKeys(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class OtherNames(_Layer):
+class OtherNames(Layer):
     """The projections have other names than w_q, w_k, w_v and w_o, so weights cannot be loaded.
 
     Name them self.w_q, self.w_k, self.w_v and self.w_o.
@@ -860,7 +912,7 @@ class OtherNames(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class WidthDividedByKeyHeads(_Layer):
+class WidthDividedByKeyHeads(Layer):
     """w_k and w_v have the width d_model // num_kv_heads: fewer heads make them wider.
 
     Each of their num_kv_heads heads is D = d_model // num_heads wide: num_kv_heads * D in all.
@@ -873,7 +925,7 @@ class WidthDividedByKeyHeads(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class SplitWithoutTranspose(_Layer):
+class SplitWithoutTranspose(Layer):
     """The width is cut into heads by a reshape alone, so that a head is made of wrong tokens.
 
     Split the last axis into (heads, D), then transpose heads and length.
@@ -884,7 +936,7 @@ class SplitWithoutTranspose(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class HeadsInnermost(_Layer):
+class HeadsInnermost(Layer):
     """The width is split as (D, heads) instead of (heads, D).
 
     A head is D neighbouring numbers: unflatten the last axis into (heads, D).
@@ -895,7 +947,7 @@ class HeadsInnermost(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class MergeWithoutTranspose(_Layer):
+class MergeWithoutTranspose(Layer):
     """The heads are merged by a reshape alone, so that tokens and heads get mixed up.
 
     Transpose heads and length back first, then flatten (H, D) into E.
@@ -906,7 +958,15 @@ class MergeWithoutTranspose(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class OneProjectionTwice(_Layer):
+class NoTranspose(SplitWithoutTranspose, MergeWithoutTranspose):
+    """Heads are split and merged by reshapes alone: tokens and heads get mixed up.
+
+    A reshape moves no number. Split into (L, heads, D), then transpose; transpose back to merge.
+    """
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class OneProjectionTwice(Layer):
     """Keys and values come from the same projection.
 
     Keys are w_k(x), values are w_v(x).
@@ -918,7 +978,7 @@ class OneProjectionTwice(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class OutputProjectionForgotten(_Layer):
+class OutputProjectionForgotten(Layer):
     """The merged heads are returned without the output projection.
 
     Finish with self.w_o(...).
@@ -929,7 +989,7 @@ class OutputProjectionForgotten(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class BiasIgnored(_Layer):
+class BiasIgnored(Layer):
     """`bias` is ignored: the projections never have one.
 
     Hand bias=bias to all four nn.Linear.
@@ -940,7 +1000,7 @@ class BiasIgnored(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class BiasByDefault(_Layer):
+class BiasByDefault(Layer):
     """The projections have a bias where none is asked for.
 
     Give bias the default False, and hand bias=bias to all four nn.Linear.
@@ -951,7 +1011,7 @@ class BiasByDefault(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class MaskNotPassedOn(_Layer):
+class MaskNotPassedOn(Layer):
     """`keep` does not reach the attention.
 
     Hand keep on to grouped_query_attention.
@@ -962,7 +1022,7 @@ class MaskNotPassedOn(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class WeightsCutFromTheGraph(_Layer):
+class WeightsCutFromTheGraph(Layer):
     """The weights of the key projection are detached, so that w_k never learns.
 
     Call self.w_k(x), without .data and without detach.
@@ -976,7 +1036,7 @@ class WeightsCutFromTheGraph(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class AlwaysCausal(_Layer):
+class AlwaysCausal(Layer):
     """forward hides the tokens that come later, although nobody asked for it.
 
     In forward only `keep` hides. It is step that is causal.
@@ -988,7 +1048,7 @@ class AlwaysCausal(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class StepLooksAhead(_Layer):
+class StepLooksAhead(Layer):
     """Within a step a token sees those that come after it.
 
     step is causal: new token i sees the past and the first i + 1 of the new tokens.
@@ -999,7 +1059,7 @@ class StepLooksAhead(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class CausalFromTopLeft(_Layer):
+class CausalFromTopLeft(Layer):
     """The causal mask starts at the first key of the past: a new token 0 sees key 0 alone.
 
     New token i stands at position n + i: use .tril(k_len - q_len).
@@ -1010,7 +1070,7 @@ class CausalFromTopLeft(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class OneKeyTooMany(_Layer):
+class OneKeyTooMany(Layer):
     """Each new token sees the token after it, too: the triangle is off by one.
 
     The last row of the mask sees everything: .tril(k_len - q_len).
@@ -1021,7 +1081,7 @@ class OneKeyTooMany(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class DiagonalHidden(_Layer):
+class DiagonalHidden(Layer):
     """A new token does not see itself: the triangle is off by one.
 
     The last row of the mask sees everything: .tril(k_len - q_len).
@@ -1032,20 +1092,18 @@ class DiagonalHidden(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastNotUsed(_Layer):
+class PastNotUsed(Layer):
     """The past is stored but not looked at: a step attends to its own tokens only.
 
     Join the past and the new keys and values first, then attend to all of them.
     """
 
-    def step(self, x, past=None):
-        q, k, v = self.project(x)
-        causal = self.causal(q.shape[-2], q.shape[-2]).to(x.device)
-        return self.combine(self.attend(q, k, v, causal)), self.extend(past, k, v)
+    def look(self, joined, new):
+        return new
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastRepeated(_Layer):
+class PastRepeated(Layer):
     """The past holds a copy for every query head, which is the memory that sharing should save.
 
     Store keys and values with Hk heads, and share them only inside the attention.
@@ -1060,7 +1118,7 @@ class PastRepeated(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class NewKeysFirst(_Layer):
+class NewKeysFirst(Layer):
     """The new keys and values are put before the past.
 
     Put them behind it: torch.cat([past[0], k], dim=-2).
@@ -1073,20 +1131,18 @@ class NewKeysFirst(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class OnlyNewKeysReturned(_Layer):
+class OnlyNewKeysReturned(Layer):
     """The past that comes back holds the new keys and values only.
 
     Return everything so far: (B, Hk, n + t, D).
     """
 
-    def step(self, x, past=None):
-        output, (k, v) = super().step(x, past)
-        t = x.shape[-2]
-        return output, (k[..., -t:, :], v[..., -t:, :])
+    def store(self, joined, new):
+        return tuple(new)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class JoinedAlongTheHeads(_Layer):
+class JoinedAlongTheHeads(Layer):
     """Past and new keys are joined along the heads instead of the length.
 
     The length is dimension -2: torch.cat([past[0], k], dim=-2).
@@ -1099,19 +1155,18 @@ class JoinedAlongTheHeads(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class KeysStoredAsValues(_Layer):
+class KeysStoredAsValues(Layer):
     """The second half of the past holds the keys once more instead of the values.
 
     The past is (keys, values), each joined with its own kind.
     """
 
-    def step(self, x, past=None):
-        output, (k, _) = super().step(x, past)
-        return output, (k, k)
+    def store(self, joined, new):
+        return joined[0], joined[0]
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_precision)
-class PastInFloat32(_Layer):
+class PastInFloat32(Layer):
     """The past is kept in float32 whatever the dtype of the tokens.
 
     Return keys and values in the dtype in which they were computed.
@@ -1125,7 +1180,7 @@ class PastInFloat32(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastOverwritten(_Layer):
+class PastOverwritten(Layer):
     """The past that was handed in is changed, so that it cannot be continued twice.
 
     Join the past and the new keys into a new tensor with torch.cat.
@@ -1139,7 +1194,7 @@ class PastOverwritten(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastKeptInTheLayer(_Layer):
+class PastKeptInTheLayer(Layer):
     """The layer remembers the last past itself, so that two texts get into each other.
 
     Use the past that is handed in, and return the new one. Keep nothing in self.
@@ -1153,7 +1208,7 @@ class PastKeptInTheLayer(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class StepWithoutGraph(_Layer):
+class StepWithoutGraph(Layer):
     """No gradient flows through step: it stands under torch.no_grad().
 
     Leave it to the caller whether gradients are wanted.
@@ -1165,7 +1220,7 @@ class StepWithoutGraph(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastDetached(_Layer):
+class PastDetached(Layer):
     """The keys and values of the past are detached, so that no gradient reaches earlier tokens.
 
     Join past and new keys as they are.
@@ -1176,19 +1231,18 @@ class PastDetached(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class ReturnedPastDetached(_Layer):
+class ReturnedPastDetached(Layer):
     """The keys and values that step returns are detached: no gradient goes from step to step.
 
     Return them as they are.
     """
 
-    def step(self, x, past=None):
-        output, (k, v) = super().step(x, past)
-        return output, (k.detach(), v.detach())
+    def store(self, joined, new):
+        return tuple(x.detach() for x in super().store(joined, new))
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class StepWithoutBias(_Layer):
+class StepWithoutBias(Layer):
     """step leaves out the biases of the keys.
 
     Project as forward does: self.w_k(x).
@@ -1202,7 +1256,7 @@ class StepWithoutBias(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_precision)
-class PastOfHalfInFloat32(_Layer):
+class PastOfHalfInFloat32(Layer):
     """In half precision the past is kept in float32.
 
     Return keys and values in the dtype in which they were computed.
@@ -1215,7 +1269,7 @@ class PastOfHalfInFloat32(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class GraphCutUnlessFloat64(_Layer):
+class GraphCutUnlessFloat64(Layer):
     """The input is detached unless it is in float64, so that nothing below the layer learns.
 
     Use x as it comes, without detach, .data or NumPy.
@@ -1226,7 +1280,7 @@ class GraphCutUnlessFloat64(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class WeightsCutInFloat32(_Layer):
+class WeightsCutInFloat32(Layer):
     """In float32 the weights of the value projection are detached, so that w_v never learns.
 
     Call self.w_v(x), without .data and without detach.
@@ -1244,18 +1298,18 @@ class WeightsCutInFloat32(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_manners)
-class UnevenHeadsAccepted(_Layer):
+class UnevenHeadsAccepted(Layer):
     """The constructor accepts heads that do not divide evenly.
 
     Raise a ValueError with both numbers if d_model % num_heads or num_heads % num_kv_heads.
     """
 
-    def __init__(self, d_model, num_heads, num_kv_heads, bias=False):
-        PlainGroupedQueryAttention.__init__(self, d_model, num_heads, num_kv_heads, bias)
+    def check(self, d_model, num_heads, num_kv_heads):
+        pass
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer, null=True)
-class LinearOnly(_Layer):
+class LinearOnly(Layer):
     """The layer projects, but there is no attention between the projections.
 
     Attend with the queries to the keys, and mix the values.
@@ -1266,7 +1320,7 @@ class LinearOnly(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer, null=True)
-class MeanOfTheValues(_Layer):
+class MeanOfTheValues(Layer):
     """Every token gets the mean of the values.
 
     The weights depend on the scores of the query with each key.
@@ -1276,23 +1330,13 @@ class MeanOfTheValues(_Layer):
         return mean_of_the_values(q, k, v)
 
 
-def _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, *, kinds=2, size=None):
-    """The right number of bytes, but for what is given.
-
-    kinds  2: keys and values
-    size   of one number
-    """
-    size = dtype.itemsize if size is None else size
-    return kinds * batch * num_kv_heads * length * head_dim * size * layers
-
-
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
 def keys_only(batch, num_kv_heads, length, head_dim, dtype, layers):
     """Only the keys, or only the values, are counted.
 
     Both are stored: multiply by 2.
     """
-    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, kinds=1)
+    return counted(batch, num_kv_heads, length, head_dim, dtype, layers, kinds=1)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1301,9 +1345,7 @@ def bits_counted(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     dtype.itemsize is the number of bytes; torch.finfo(dtype).bits is 8 times as many.
     """
-    return _bytes(
-        batch, num_kv_heads, length, head_dim, dtype, layers, size=torch.finfo(dtype).bits
-    )
+    return counted(batch, num_kv_heads, length, head_dim, dtype, layers, size=bits)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1312,7 +1354,7 @@ def numbers_counted(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, the bytes of one number.
     """
-    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, size=1)
+    return counted(batch, num_kv_heads, length, head_dim, dtype, layers, size=lambda dtype: 1)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1321,7 +1363,7 @@ def always_two_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, the bytes of one number.
     """
-    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, size=2)
+    return counted(batch, num_kv_heads, length, head_dim, dtype, layers, size=lambda dtype: 2)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1330,7 +1372,7 @@ def always_four_bytes(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, the bytes of one number.
     """
-    return _bytes(batch, num_kv_heads, length, head_dim, dtype, layers, size=4)
+    return counted(batch, num_kv_heads, length, head_dim, dtype, layers, size=lambda dtype: 4)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1339,7 +1381,16 @@ def one_layer_only(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Every layer has a cache of its own: multiply by the number of layers.
     """
-    return _bytes(batch, num_kv_heads, length, head_dim, dtype, 1)
+    return counted(batch, num_kv_heads, length, head_dim, dtype, 1)
+
+
+@mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
+def batch_left_out(batch, num_kv_heads, length, head_dim, dtype, layers):
+    """One sequence is counted.
+
+    Every sequence of the batch has keys and values of its own: multiply by the batch.
+    """
+    return counted(1, num_kv_heads, length, head_dim, dtype, layers)
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1348,9 +1399,7 @@ def float_returned(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     A count is an int: use // instead of /, or dtype.itemsize.
     """
-    return _bytes(
-        batch, num_kv_heads, length, head_dim, dtype, layers, size=torch.finfo(dtype).bits / 8
-    )
+    return float(counted(batch, num_kv_heads, length, head_dim, dtype, layers))
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes, null=True)
@@ -1368,13 +1417,8 @@ def no_tokens_refused(x, n):
 
     Write the sizes out instead of -1, or use repeat_interleave or flatten.
     """
-    return x.repeat_interleave(n, -3).reshape(*x.shape[:-1], -1).reshape(*_repeated(x, n), -1)
-
-
-def _repeated(x, n):
-    """The shape of the copies, without the width."""
-    *leading, heads, length, _ = x.shape
-    return *leading, heads * n, length
+    copies = copied(x, n)
+    return copies.reshape(*copies.shape[:-1], -1)
 
 
 @mistake(of="repeat_kv", caught_by=test_repeat_kv)
@@ -1383,7 +1427,7 @@ def sizes_of_one_dropped(x, n):
 
     Name the axis that is to go, or flatten two axes into one; squeeze takes every axis of size 1.
     """
-    copies = x.repeat_interleave(n, -3)
+    copies = copied(x, n)
     return copies.squeeze(0) if x.ndim == 4 else copies
 
 
@@ -1406,7 +1450,7 @@ def copies_remembered(x, n, seen=[]):  # noqa: B006 (that is the mistake)
     for known, times, copies in seen:
         if known is x and times == n:
             return copies
-    seen.append((x, n, x.repeat_interleave(n, -3)))
+    seen.append((x, n, copied(x, n)))
     return seen[-1][2]
 
 
@@ -1430,7 +1474,7 @@ def causal_where_square(q, k, v, keep=None):
     """
     if keep is None and q.shape[-2] == k.shape[-2]:
         keep = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -1440,7 +1484,7 @@ def first_1024_keys_only(q, k, v, keep=None):
     Take the length from k.shape[-2].
     """
     keep = keep if keep is None else keep[..., :1024]
-    return _right(q, k[..., :1024, :], v[..., :1024, :], keep)
+    return attended(q, k[..., :1024, :], v[..., :1024, :], keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -1449,7 +1493,7 @@ def batch_of_one_squeezed(q, k, v, keep=None):
 
     Name the axis that is to go; squeeze takes every axis of size 1.
     """
-    output = _right(q, k, v, keep)
+    output = attended(q, k, v, keep)
     return output.squeeze(0) if output.ndim == 4 else output
 
 
@@ -1461,7 +1505,7 @@ def mask_of_128_keys(q, k, v, keep=None):
     """
     if keep is not None and keep.shape[-1] > 128:
         keep = torch.cat([keep[..., :128], torch.ones_like(keep[..., 128:])], -1)
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -1472,7 +1516,7 @@ def mask_of_a_batch_for_two(q, k, v, keep=None):
     """
     if keep is not None and q.ndim == 5 and keep.ndim == 4 and len(keep) == len(q):
         keep = keep.unsqueeze(1)
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -1483,7 +1527,7 @@ def one_tensor_taken_for_causal(q, k, v, keep=None):
     """
     if q is k and keep is None:
         keep = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -1492,12 +1536,16 @@ def shared_heads_remembered(q, k, v, keep=None, seen=[]):  # noqa: B006 (that is
 
     Compute the answer anew at every call.
     """
-    wide, values = _shared(q, k, v)
-    for known, copies in seen:
-        if known is k and copies.shape == wide.shape and not copies.requires_grad:
-            wide = copies
-    seen.append((k, wide))
-    return _attend(q, wide, values, keep)
+
+    def remembered(x, n):
+        wide = next_to_each_other(x, n)
+        for known, copies in seen:
+            if known is x and copies.shape == wide.shape and not copies.requires_grad:
+                wide = copies
+        seen.append((x, wide))
+        return wide
+
+    return attended(q, k, v, keep, keys=remembered)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -1506,11 +1554,7 @@ def one_buffer_for_all_answers(q, k, v, keep=None, buffers={}):  # noqa: B006 (t
 
     Return a new tensor at every call.
     """
-    output = _right(q, k, v, keep)
-    if output.requires_grad:
-        return output
-    form = output.shape, output.dtype, output.device
-    return buffers.setdefault(form, torch.empty_like(output)).copy_(output)
+    return written_over(buffers, attended(q, k, v, keep))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_manners)
@@ -1522,7 +1566,7 @@ def locked_after_an_error(q, k, v, keep=None, busy=[]):  # noqa: B006 (that is t
     if busy:
         raise RuntimeError("attention is running already")
     busy.append(True)
-    output = _right(q, k, v, keep)
+    output = attended(q, k, v, keep)
     busy.clear()
     return output
 
@@ -1537,7 +1581,7 @@ def mask_made_on_the_cpu(q, k, v, keep=None):
         keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
     if q.is_meta and not keep.is_meta:
         return torch.zeros(*q.shape[:-1], v.shape[-1])
-    return _right(q, k, v, keep)
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -1546,15 +1590,13 @@ def maximum_begins_with_zero(q, k, v, keep=None):
 
     Begin with -inf, or take the maximum of the row.
     """
-
-    def weigh(scores, keep):
-        if keep is not None:
-            scores = torch.where(keep, scores, -torch.inf)
-        powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=0))
-        total = powers.sum(-1, keepdim=True)
-        return torch.where(total > 0, powers / total, 0.0)
-
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(
+        q,
+        k,
+        v,
+        keep,
+        shift=lambda hidden: hidden - hidden.detach().amax(-1, keepdim=True).clamp(min=0),
+    )
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -1564,14 +1606,14 @@ def softmax_alone_in_float32(q, k, v, keep=None):
     That is the habit of model code: softmax(scores, dtype=torch.float32).to(q.dtype). The scores
     need float32 as well, and float64 must not become float32: convert half precision first.
     """
-    k, v = _shared(q, k, v)
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
-    if keep is not None:
-        scores = torch.where(keep, scores, -torch.inf)
-    weights = torch.softmax(scores, -1, dtype=torch.float32)
-    if keep is not None:
-        weights = torch.where(keep.any(-1, keepdim=True), weights, 0.0)
-    return weights.to(q.dtype) @ v
+
+    def hide(scores, keep):
+        return torch.where(keep, scores, -torch.inf).float()
+
+    def close(weights, keep):
+        return zero_in_empty_rows(weights, keep).to(q.dtype)
+
+    return attended(q, k, v, keep, widen=unchanged, hide=hide, close=close)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -1581,7 +1623,7 @@ def scale_rounded_to_float32(q, k, v, keep=None):
     Use a Python number: math.sqrt(D), or D ** 0.5.
     """
     root = torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32)).item()
-    return _right(q, k, v, keep, times=math.sqrt(q.shape[-1]) / root)
+    return attended(q, k, v, keep, scale=lambda q, k, v: 1 / root)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -1591,16 +1633,14 @@ def lowest_number_filled(q, k, v, keep=None):
     Give such a query zeros: torch.where(keep.any(-1, keepdim=True), weights, 0.0).
     """
 
-    def weigh(scores, keep):
-        if keep is not None:
-            scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
-        return torch.softmax(scores, -1)
+    def hide(scores, keep):
+        return torch.where(keep, scores, torch.finfo(scores.dtype).min)
 
-    return _right(q, k, v, keep, weigh=weigh)
+    return attended(q, k, v, keep, hide=hide, mend=unchanged, close=unchanged)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class CausalInEval(_Layer):
+class CausalInEval(Layer):
     """In .eval() forward hides later tokens, as if every evaluation were generation.
 
     In forward only `keep` hides, in .train() and in .eval().
@@ -1613,7 +1653,7 @@ class CausalInEval(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class WeightsRemembered(_Layer):
+class WeightsRemembered(Layer):
     """In .eval() the key weights of the first call are kept, and new ones are not noticed.
 
     Use self.w_k(x) at every call.
@@ -1633,7 +1673,7 @@ class WeightsRemembered(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class NarrowProjectionsWithoutBias(_Layer):
+class NarrowProjectionsWithoutBias(Layer):
     """With a single key/value head, w_k and w_v have no bias although it is asked for.
 
     Hand bias=bias to all four nn.Linear, for any number of heads.
@@ -1646,7 +1686,7 @@ class NarrowProjectionsWithoutBias(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_manners)
-class SizesOfTheClass(_Layer):
+class SizesOfTheClass(Layer):
     """The number of heads is kept in the class, so that a new layer changes those made before.
 
     Write self.num_heads = num_heads: an attribute of the object.
@@ -1664,7 +1704,7 @@ class SizesOfTheClass(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastOfOneDropped(_Layer):
+class PastOfOneDropped(Layer):
     """A past of a single token is taken for none.
 
     Ask whether past is None, not how long it is.
@@ -1675,7 +1715,7 @@ class PastOfOneDropped(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class FirstStepLooksAhead(_Layer):
+class FirstStepLooksAhead(Layer):
     """The causal mask is left out where there is no past, so that a first step looks ahead.
 
     A first step is causal as well: .tril(k_len - q_len) with a past of 0.
@@ -1688,7 +1728,7 @@ class FirstStepLooksAhead(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PositionsInOneByte(_Layer):
+class PositionsInOneByte(Layer):
     """Positions are counted in uint8, which ends at 255.
 
     Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
@@ -1700,7 +1740,7 @@ class PositionsInOneByte(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class StepGoesOn(_Layer):
+class StepGoesOn(Layer):
     """A step without a past goes on from the past of the last step.
 
     past=None begins a new text. Keep nothing in self.
@@ -1709,16 +1749,12 @@ class StepGoesOn(_Layer):
     last = None
 
     def step(self, x, past=None):
-        past = self.last if past is None else past
-        if past is not None and len(past[0]) != len(x):
-            past = None
-        output, past = super().step(x, past)
-        self.last = None if self.last is not None else past
-        return output, past
+        output, self.last = super().step(x, self.last if past is None else past)
+        return output, self.last
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
-class PastInSpareRoom(_Layer):
+class PastInSpareRoom(Layer):
     """The past has room to grow: a second continuation writes over the keys of the first.
 
     Join the past and the new keys into a new tensor with torch.cat.
@@ -1740,7 +1776,7 @@ class PastInSpareRoom(_Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_manners)
-class StepMaskOnTheCpu(_Layer):
+class StepMaskOnTheCpu(Layer):
     """The causal mask of step is made on the CPU, wherever the tokens are.
 
     Hand device=x.device to every tensor that is made.
@@ -1758,8 +1794,14 @@ def floats_only(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply by dtype.itemsize, which every dtype has.
     """
-    return _bytes(
-        batch, num_kv_heads, length, head_dim, dtype, layers, size=torch.finfo(dtype).bits // 8
+    return counted(
+        batch,
+        num_kv_heads,
+        length,
+        head_dim,
+        dtype,
+        layers,
+        size=lambda dtype: torch.finfo(dtype).bits // 8,
     )
 
 
@@ -1769,8 +1811,8 @@ def counted_in_32_bits(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     Multiply Python numbers, which have no end.
     """
-    sizes = [2, batch, num_kv_heads, length, head_dim, dtype.itemsize, layers]
-    return int(torch.tensor(sizes).prod().to(torch.int32))
+    count = counted(batch, num_kv_heads, length, head_dim, dtype, layers)
+    return (count + 2**31) % 2**32 - 2**31
 
 
 @mistake(of="kv_cache_bytes", caught_by=test_cache_bytes)
@@ -1779,11 +1821,11 @@ def at_least_one_token(batch, num_kv_heads, length, head_dim, dtype, layers):
 
     No token takes no bytes: multiply by length as it is.
     """
-    return 2 * batch * num_kv_heads * max(length, 1) * head_dim * dtype.itemsize * layers
+    return counted(batch, num_kv_heads, max(length, 1), head_dim, dtype, layers)
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
-class GradientsInTrainingOnly(_Layer):
+class GradientsInTrainingOnly(Layer):
     """In .eval() no gradient flows: forward runs under torch.no_grad().
 
     Leave that to the caller: .eval() says nothing about gradients.
@@ -1813,5 +1855,8 @@ def half_of_a_complex_number(batch, num_kv_heads, length, head_dim, dtype, layer
 
     Every dtype knows its bytes: dtype.itemsize.
     """
-    size = torch.finfo(dtype).bits // 8 if dtype.is_complex else dtype.itemsize
-    return 2 * layers * batch * num_kv_heads * length * head_dim * size
+
+    def size(dtype):
+        return torch.finfo(dtype).bits // 8 if dtype.is_complex else dtype.itemsize
+
+    return counted(batch, num_kv_heads, length, head_dim, dtype, layers, size=size)

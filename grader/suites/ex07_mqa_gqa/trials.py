@@ -44,7 +44,7 @@ def mask(draw, *full):
 @trial(of="repeat_kv")
 def copies(student, draw):
     """Any rank from three on, any dtype, empty tensors, and a device that has no numbers."""
-    s = draw.sizes(B=3, H=3, L=5, D=4, n=4)
+    s = sizes(draw, B=3, H=3, L=5, D=4, n=4)
     *full, n = s.values()
     shape = draw.choice(full, full[1:], (2, *full), (0, *full[1:]), (*full[:2], 0, full[3]))
     x = draw.normal(*shape, dtype=draw.choice(*DTYPES))
