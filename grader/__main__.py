@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     """Run a command, or say why nothing can be run here."""
-    # An older Python cannot read what follows; so these two are said in both languages at once.
+    # Nothing that knows the language can be read yet; so all of this is said in both languages.
     if sys.version_info < (3, 11):  # noqa: UP036
         this = ".".join(map(str, sys.version_info[:3]))
         sys.exit(
@@ -26,8 +26,12 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("numpy", "torch", "pytest", "rich", "typer", "packaging"):
             raise
-        cure = "`make grade` installs it into .venv."
-        sys.exit(f"{error.name} is not installed for this Python. {cure}")
+        sys.exit(
+            f"{error.name} is not installed for this Python. Install attention-by-hand anew; in a "
+            "clone `make grade` does it.\n"
+            f"这个 Python 没有安装 {error.name}。请重新安装 attention-by-hand；在克隆的项目里，"
+            "`make grade` 会安装。"
+        )
 
 
 if __name__ == "__main__":

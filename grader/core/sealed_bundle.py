@@ -39,7 +39,8 @@ def read_core_bundle_facts(root: Path = ROOT) -> BundleFacts | None:
         path.with_name(name).read_bytes()
     except (OSError, ValueError, KeyError, TypeError):
         print(
-            f"{STORED_CASES_FOLDER}/{name} cannot be read: unpack the bundle again.",
+            f"{STORED_CASES_FOLDER}/{name} cannot be read: unpack the bundle again.\n"
+            f"{STORED_CASES_FOLDER}/{name} 无法读取：请重新解压。",
             file=sys.stderr,
         )
         raise SystemExit(USAGE_EXIT_CODE) from None

@@ -282,7 +282,8 @@ def test_a_bundle_that_lost_what_is_stored_says_so(tmp_path, capsys, lost):
     with pytest.raises(SystemExit) as ended:
         sealed_bundle.read_core_bundle_facts(tmp_path)
     assert ended.value.code == 2
-    assert capsys.readouterr().err == f"stored/{lost} cannot be read: unpack the bundle again.\n"
+    said = f"stored/{lost} cannot be read: unpack the bundle again.\nstored/{lost} 无法读取：请重新解压。\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(
