@@ -1,14 +1,24 @@
-"""What goes wrong around a key/value cache, by name."""
+"""What goes wrong around a key/value cache: one step of `steps.py` is another."""
 
-import math
 from functools import partial
 
 import torch
 
 from grader.judging import mistake
-from reference.ex05_causal_mask import plain_causal_attention
-from reference.ex06_kv_cache import PlainCachedAttention, PlainKVCache, plain_attend_with_past
 
+from .steps import (
+    Cache,
+    Layer,
+    attended,
+    filled,
+    inverse_root,
+    joined,
+    mixed,
+    raised,
+    shifted,
+    triangle,
+    unchanged,
+)
 from .test_kv_cache import (
     test_cache,
     test_cache_own,
@@ -24,54 +34,43 @@ from .test_kv_cache import (
 )
 
 
-def _joined(k, v, past):
-    """All keys and all values, oldest first."""
-    if past is None:
-        return k, v
-    return torch.cat([past[0], k], -2), torch.cat([past[1], v], -2)
+def in_front(old, new):
+    return torch.cat([new, old], -2)
 
 
-def _hidden(scores, keep, low=-torch.inf):
-    """The scores with -inf, or another number, in the place of hidden ones."""
-    return scores.masked_fill(~keep, low)
+def along(axis):
+    """A step that joins along another axis than the length."""
+
+    def join(old, new):
+        return torch.cat([old, new], axis)
+
+    return partial(joined, keys=join, values=join)
 
 
-def _added(low):
-    """A way to hide scores: a low number is added to them."""
+def new_alone(known, new):
+    return new
+
+
+def everywhere(q, k):
+    return triangle(q, k, k.shape[-2])
+
+
+def from_the_first_key(q, k):
+    return triangle(q, k, 0)
+
+
+def moved(q, k, places):
+    """The triangle with its diagonal some places too far to the right."""
+    return triangle(q, k, k.shape[-2] - q.shape[-2] + places)
+
+
+def added(low):
+    """A step that adds a low number to hidden scores."""
     return lambda scores, keep: scores + torch.zeros_like(scores).masked_fill(~keep, low)
 
 
-def _raised(q):
-    """The dtype to compute in."""
-    return torch.promote_types(q.dtype, torch.float32)
-
-
-def _attention(q, k, v, keep, scale=None, hide=_hidden, dtype=_raised):
-    """Attention under any mask, half precision in float32."""
-    wide = dtype(q)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = hide(q.to(wide) @ k.to(wide).mT * scale, keep)
-    weights = torch.nan_to_num(torch.softmax(scores, -1))
-    return (weights @ v.to(wide)).to(q.dtype)
-
-
-def _triangle(q, k, corner=None):
-    """Query i sees the keys up to i + corner; the right corner is n - t."""
-    t, n = q.shape[-2], k.shape[-2]
-    return torch.ones(t, n, dtype=torch.bool, device=q.device).tril(
-        n - t if corner is None else corner
-    )
-
-
-def _moved(q, k, places):
-    """The triangle with its diagonal some places too far to the right."""
-    return _triangle(q, k, k.shape[-2] - q.shape[-2] + places)
-
-
-def _right(q, k, v, past, join=_joined, visible=_triangle, **options):
-    """The right answer, but for the steps that are given; `options` are those of `_attention`."""
-    k, v = join(k, v, past)
-    return _attention(q, k, v, visible(q, k), **options), (k, v)
+def multiplied(weights, keep):
+    return weights * keep
 
 
 # Task 1: the past as a tuple
@@ -79,16 +78,31 @@ def _right(q, k, v, past, join=_joined, visible=_triangle, **options):
 
 @mistake(of="attend_with_past", caught_by=test_values)
 def joined_along_the_heads(q, k, v, past=None):
-    """The new keys and values are joined to the old ones along the wrong axis.
+    """The new keys and values are joined to the old ones along the heads.
 
     Join along the length, the last axis but one: torch.cat([past[0], k], dim=-2).
     """
+    return attended(q, k, v, past, join=along(-3))
 
-    def join(k, v, past):
-        axis = 0 if k.ndim < 4 else 1
-        return [torch.cat([old, new], axis) for old, new in zip(past, (k, v), strict=True)]
 
-    return _right(q, k, v, past, join=join if past else _joined)
+@mistake(of="attend_with_past", caught_by=test_values)
+def joined_along_axis_1(q, k, v, past=None):
+    """The new keys and values are joined to the old ones along axis 1, which is the length of
+    (B, t, D) and of no other shape.
+
+    Count from the end: the length is the last axis but one, torch.cat([past[0], k], dim=-2).
+    """
+    return attended(q, k, v, past, join=along(1))
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def joined_along_axis_2(q, k, v, past=None):
+    """The new keys and values are joined to the old ones along axis 2, which is the length of
+    (B, H, t, D) and of no other shape.
+
+    Count from the end: the length is the last axis but one, torch.cat([past[0], k], dim=-2).
+    """
+    return attended(q, k, v, past, join=along(2))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -97,11 +111,16 @@ def new_before_old(q, k, v, past=None):
 
     Time runs along the length: the old ones first, torch.cat([past[0], k], dim=-2).
     """
+    return attended(q, k, v, past, join=partial(joined, keys=in_front, values=in_front))
 
-    def join(k, v, past):
-        return torch.cat([k, past[0]], -2), torch.cat([v, past[1]], -2)
 
-    return _right(q, k, v, past, join=join if past else _joined)
+@mistake(of="attend_with_past", caught_by=test_values)
+def new_values_before_old(q, k, v, past=None):
+    """The new values are put before the old ones, and the keys behind them.
+
+    Keys and values belong together: the old ones first in both, torch.cat([past[1], v], dim=-2).
+    """
+    return attended(q, k, v, past, join=partial(joined, values=in_front))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -110,7 +129,7 @@ def past_not_attended(q, k, v, past=None):
 
     Join the keys and values first, and attend to all of them.
     """
-    return _attention(q, k, v, _triangle(q, k)), _joined(k, v, past)
+    return attended(q, k, v, past, look=new_alone)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -119,8 +138,7 @@ def past_replaced(q, k, v, past=None):
 
     Return all of them, old and new, for the next call.
     """
-    output, _ = _right(q, k, v, past)
-    return output, (k, v)
+    return attended(q, k, v, past, store=new_alone)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -129,8 +147,7 @@ def past_never_grows(q, k, v, past=None):
 
     Return the joined keys and values.
     """
-    output, joined = _right(q, k, v, past)
-    return output, joined if past is None else past
+    return attended(q, k, v, past, store=lambda known, new: past or known)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -139,7 +156,7 @@ def values_from_the_keys(q, k, v, past=None):
 
     Join past[1] and v for the values, as past[0] and k for the keys.
     """
-    return _right(q, k, v, past, join=lambda k, v, past: _joined(k, v, past)[:1] * 2)
+    return attended(q, k, v, past, join=lambda k, v, past: joined(k, v, past)[:1] * 2)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -148,7 +165,7 @@ def not_causal(q, k, v, past=None):
 
     With n keys in all, query i of t sees the keys 0 to i + n - t.
     """
-    return _right(q, k, v, past, visible=lambda q, k: _triangle(q, k, k.shape[-2]))
+    return attended(q, k, v, past, visible=everywhere)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -157,7 +174,7 @@ def top_left(q, k, v, past=None):
 
     Query i sits at position i + n - t: move the diagonal, tril(n - t).
     """
-    return _right(q, k, v, past, visible=lambda q, k: _triangle(q, k, 0))
+    return attended(q, k, v, past, visible=from_the_first_key)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -166,10 +183,7 @@ def mask_only_without_a_past(q, k, v, past=None):
 
     That is right for one new token. Several of them must not see each other's future: mask always.
     """
-    late = past is not None
-    return _right(
-        q, k, v, past, visible=lambda q, k: _triangle(q, k, k.shape[-2] if late else None)
-    )
+    return attended(q, k, v, past, visible=everywhere if past else triangle)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -178,7 +192,7 @@ def one_key_too_many(q, k, v, past=None):
 
     The last key that query i may see is key i + n - t: tril(n - t), not n - t + 1.
     """
-    return _right(q, k, v, past, visible=lambda q, k: _moved(q, k, 1))
+    return attended(q, k, v, past, visible=partial(moved, places=1))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -187,7 +201,7 @@ def own_key_hidden(q, k, v, past=None):
 
     Query i sees its own key, the one at position i + n - t.
     """
-    return _right(q, k, v, past, visible=lambda q, k: _moved(q, k, -1))
+    return attended(q, k, v, past, visible=partial(moved, places=-1))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -196,7 +210,25 @@ def scale_missing(q, k, v, past=None):
 
     Multiply q @ k.mT by 1 / sqrt(D), where D is the width of the queries.
     """
-    return _right(q, k, v, past, scale=1.0)
+    return attended(q, k, v, past, scale=lambda q, k: 1.0)
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def divided_by_the_width(q, k, v, past=None):
+    """The scores are divided by D instead of its square root.
+
+    Multiply q @ k.mT by 1 / sqrt(D), where D is the width of the queries.
+    """
+    return attended(q, k, v, past, scale=lambda q, k: 1 / q.shape[-1])
+
+
+@mistake(of="attend_with_past", caught_by=test_values)
+def multiplied_by_the_root(q, k, v, past=None):
+    """The scores are multiplied by sqrt(D) instead of divided by it.
+
+    Divide: the wider the heads, the larger the raw scores.
+    """
+    return attended(q, k, v, past, scale=lambda q, k: q.shape[-1] ** 0.5)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -205,8 +237,7 @@ def scale_of_the_length(q, k, v, past=None):
 
     The width of the queries, q.shape[-1], does not change as the past grows.
     """
-    n = k.shape[-2] + (past[0].shape[-2] if past else 0)
-    return _right(q, k, v, past, scale=max(n, 1) ** -0.5)
+    return attended(q, k, v, past, scale=lambda q, k: max(k.shape[-2], 1) ** -0.5)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -215,7 +246,7 @@ def scale_one_per_cent_off(q, k, v, past=None):
 
     Use math.sqrt(q.shape[-1]) itself: no constant added to it, no rounded number.
     """
-    return _right(q, k, v, past, scale=0.99 * q.shape[-1] ** -0.5)
+    return attended(q, k, v, past, scale=lambda q, k: 0.99 * inverse_root(q, k))
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -224,7 +255,7 @@ def float64_lowered(q, k, v, past=None):
 
     Raise half precision only; leave float32 and float64 as they are.
     """
-    return _right(q, k, v, past, dtype=lambda q: torch.float32)
+    return attended(q, k, v, past, widen=torch.Tensor.float)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -233,7 +264,7 @@ def hidden_with_a_finite_number(q, k, v, past=None):
 
     Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
     """
-    return _right(q, k, v, past, hide=_added(-1e9))
+    return attended(q, k, v, past, hide=added(-1e9))
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -242,7 +273,7 @@ def minus_10_000_added(q, k, v, past=None):
 
     Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
     """
-    return _right(q, k, v, past, hide=_added(-1e4))
+    return attended(q, k, v, past, hide=added(-1e4))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -253,10 +284,10 @@ def scaled_keys_stored(q, k, v, past=None):
     """
 
     def join(k, v, past):
-        keys, values = _joined(k, v, past)
+        keys, values = joined(k, v, past)
         return keys * q.shape[-1] ** -0.5, values
 
-    return _right(q, k, v, past, join=join, scale=1.0)
+    return attended(q, k, v, past, join=join, scale=lambda q, k: 1.0)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -265,7 +296,7 @@ def filled_with_minus_10_000(q, k, v, past=None):
 
     Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
     """
-    return _right(q, k, v, past, hide=partial(_hidden, low=-1e4))
+    return attended(q, k, v, past, hide=filled(-1e4))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -274,9 +305,7 @@ def masked_after_the_softmax(q, k, v, past=None):
 
     Hide the scores with -inf before the softmax.
     """
-    k, v = _joined(k, v, past)
-    weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)
-    return (weights * _triangle(q, k)) @ v, (k, v)
+    return attended(q, k, v, past, hide=unchanged, close=multiplied)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -285,12 +314,20 @@ def logsumexp(q, k, v, past=None):
 
     Use torch.softmax: it subtracts the maximum and divides, and the division keeps the digits.
     """
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
-    scores = scores.masked_fill(~_triangle(q, k), -torch.inf)
-    weights = torch.exp(scores - torch.logsumexp(scores, -1, keepdim=True))
-    return (weights @ v.to(wide)).to(q.dtype), (k, v)
+
+    def shift(hidden):
+        return hidden - torch.logsumexp(hidden, -1, keepdim=True) if hidden.shape[-1] else hidden
+
+    return attended(q, k, v, past, shift=shift, total=lambda powers: 1.0)
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def no_maximum(q, k, v, past=None):
+    """exp of the scores is divided by its sum without the maximum taken off: large ones overflow.
+
+    Use torch.softmax: it subtracts the maximum.
+    """
+    return attended(q, k, v, past, shift=unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -299,7 +336,7 @@ def half_precision_not_raised(q, k, v, past=None):
 
     Compute in float32 (q.float() and so on) and convert the output back at the end.
     """
-    return _right(q, k, v, past, dtype=lambda q: q.dtype)
+    return attended(q, k, v, past, widen=unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -308,7 +345,7 @@ def output_left_in_float32(q, k, v, past=None):
 
     Convert it to the dtype of the queries: .to(q.dtype).
     """
-    return _right(q.to(torch.promote_types(q.dtype, torch.float32)), k, v, past)
+    return attended(q, k, v, past, narrow=unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -317,9 +354,7 @@ def past_left_in_float32(q, k, v, past=None):
 
     Convert copies for the computation, and return the keys and values as they were joined.
     """
-    wide = torch.promote_types(q.dtype, torch.float32)
-    output, (k, v) = _right(q, k, v, past)
-    return output, (k.to(wide), v.to(wide))
+    return attended(q, k, v, past, store=lambda known, new: tuple(map(raised, known)))
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -328,9 +363,8 @@ def past_detached(q, k, v, past=None):
 
     Join it as it is. A caller who wants no gradient detaches it, or uses torch.no_grad().
     """
-    if past is not None:
-        past = tuple(x.detach() for x in past)
-    return _right(q, k, v, past)
+    old = past and tuple(x.detach() for x in past)
+    return attended(q, k, v, old)
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -339,9 +373,8 @@ def graph_cut(q, k, v, past=None):
 
     Use PyTorch operators only, from the inputs to the output.
     """
-    old = past and tuple(x.detach() for x in past)
-    output, _ = _right(q.detach(), k.detach(), v.detach(), old)
-    return output, _joined(k, v, past)
+    output, known = attended(q, k, v, past)
+    return output.detach(), known
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -350,9 +383,9 @@ def queries_scaled_in_place(q, k, v, past=None):
 
     Write q = q / math.sqrt(D): it makes a new tensor.
     """
-    output, past = _right(q, k, v, past)
+    answer = attended(q.clone(), k, v, past)
     q.data.mul_(q.shape[-1] ** -0.5)
-    return output, past
+    return answer
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -361,7 +394,7 @@ def past_scaled_in_place(q, k, v, past=None):
 
     A past may be shared by several continuations of one text: make new tensors with torch.cat.
     """
-    answer = _right(q, k, v, past)
+    answer = attended(q, k, v, past)
     if past is not None:
         past[0].data.mul_(q.shape[-1] ** -0.5)
     return answer
@@ -378,7 +411,7 @@ def positions_in_half_precision(q, k, v, past=None):
         positions = torch.arange(k.shape[-2], dtype=q.dtype, device=q.device)
         return positions <= positions[k.shape[-2] - q.shape[-2] :, None]
 
-    return _right(q, k, v, past, visible=visible)
+    return attended(q, k, v, past, visible=visible)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -387,13 +420,14 @@ def scores_cut_at_the_end_of_float16(q, k, v, past=None):
 
     Compute the scores in float32, which holds them, and leave them as they are.
     """
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    scores = q.to(wide) @ k.to(wide).mT
-    if q.dtype is torch.float16:
-        scores = scores.clamp(-65504, 65504)
-    scores = (scores * q.shape[-1] ** -0.5).masked_fill(~_triangle(q, k), -torch.inf)
-    return (torch.softmax(scores, -1) @ v.to(wide)).to(q.dtype), (k, v)
+
+    def hide(scores, keep):
+        if q.dtype is torch.float16:
+            most = 65504 * q.shape[-1] ** -0.5
+            scores = scores.clamp(-most, most)
+        return scores.masked_fill(~keep, -torch.inf)
+
+    return attended(q, k, v, past, hide=hide)
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -407,7 +441,7 @@ def mask_on_the_default_device(q, k, v, past=None):
         t, n = q.shape[-2], k.shape[-2]
         return torch.ones(t, n, dtype=torch.bool).tril(n - t)
 
-    return _right(q, k, v, past, visible=visible)
+    return attended(q, k, v, past, visible=visible)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -416,7 +450,7 @@ def zeros(q, k, v, past=None):
 
     Nothing is computed yet: scores, softmax, and a mixture of the values.
     """
-    return q.new_zeros(*q.shape[:-1], v.shape[-1]), _joined(k, v, past)
+    return q.new_zeros(*q.shape[:-1], v.shape[-1]), joined(k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -425,7 +459,7 @@ def own_value(q, k, v, past=None):
 
     It is a mixture of the values of all tokens so far, weighted by softmax(q k^T / sqrt(D)).
     """
-    return v.clone(), _joined(k, v, past)
+    return v.clone(), joined(k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -434,8 +468,7 @@ def mean_of_the_values(q, k, v, past=None):
 
     Weight the values by softmax(q k^T / sqrt(D)).
     """
-    k, v = _joined(k, v, past)
-    return _attention(0 * q, k, v, _triangle(q, k)), (k, v)
+    return attended(q, k, v, past, scale=lambda q, k: 0.0)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -444,10 +477,11 @@ def largest_score_only(q, k, v, past=None):
 
     Softmax leaves something for the others.
     """
-    k, v = _joined(k, v, past)
-    scores = (q @ k.mT).masked_fill(~_triangle(q, k), -torch.inf)
-    best = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-    return best @ v, (k, v)
+
+    def largest(distances, keep):
+        return torch.zeros_like(distances).scatter(-1, distances.argmax(-1, keepdim=True), 1.0)
+
+    return attended(q, k, v, past, power=largest)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -456,8 +490,8 @@ def queries_returned(q, k, v, past=None):
 
     The output is a mixture of the values: weights @ v.
     """
-    k, v = _joined(k, v, past)
-    return q @ torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device), (k, v)
+    matrix = torch.ones(q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device)
+    return q @ matrix, joined(k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -467,10 +501,13 @@ def softmax_in_float32(q, k, v, past=None):
 
     Convert before the product: wide = torch.promote_types(q.dtype, torch.float32), q.to(wide).
     """
-    k, v = _joined(k, v, past)
-    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~_triangle(q, k), -torch.inf)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
-    return weights @ v, (k, v)
+
+    def hide(scores, keep):
+        return scores.masked_fill(~keep, -torch.inf).float()
+
+    return attended(
+        q, k, v, past, widen=unchanged, hide=hide, close=lambda weights, keep: weights.to(q.dtype)
+    )
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -480,7 +517,7 @@ def root_in_float32(q, k, v, past=None):
     Use math.sqrt(D): a Python number has the digits of float64.
     """
     root = torch.sqrt(torch.tensor(q.shape[-1], dtype=torch.float32)).item()
-    return _right(q, k, v, past, scale=1 / root)
+    return attended(q, k, v, past, scale=lambda q, k: 1 / root)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -489,11 +526,11 @@ def heads_beyond_64_forgotten(q, k, v, past=None):
 
     Leave every leading dimension whole: @ takes as many as there are.
     """
-    output, past = _right(q, k, v, past)
+    output, known = attended(q, k, v, past)
     for axis in range(q.ndim - 2):
         kept = torch.arange(output.shape[axis], device=q.device) < 64
         output = output * kept.view(-1, *[1] * (q.ndim - axis - 1))
-    return output, past
+    return output, known
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -502,10 +539,7 @@ def recent_1024_only(q, k, v, past=None):
 
     Attend to all n keys; nothing is said of a window here.
     """
-    k, v = _joined(k, v, past)
-    return _attention(
-        q, k, v, _triangle(q, k) & ~_triangle(q, k, k.shape[-2] - q.shape[-2] - 1024)
-    ), (k, v)
+    return attended(q, k, v, past, visible=lambda q, k: triangle(q, k) & ~moved(q, k, -1024))
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -514,9 +548,8 @@ def no_past_for_one_sequence(q, k, v, past=None):
 
     Use the past whenever it is not None; no size has a part in that.
     """
-    if past is not None and q.ndim == 4 and len(q) == 1 and q.shape[-2] > 1:
-        return _attention(q, k, v, _triangle(q, k)), _joined(k, v, past)
-    return _right(q, k, v, past)
+    alone = past is not None and q.ndim == 4 and len(q) == 1 and q.shape[-2] > 1
+    return attended(q, k, v, past, look=new_alone if alone else unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_values)
@@ -525,9 +558,8 @@ def triangle_of_equal_lengths(q, k, v, past=None):
 
     Query i sits at position i + n - t, whatever t and n are.
     """
-    corner = 0 if past is not None and past[0].shape[-2] == q.shape[-2] else None
-    k, v = _joined(k, v, past)
-    return _attention(q, k, v, _triangle(q, k, corner)), (k, v)
+    equal = past is not None and past[0].shape[-2] == q.shape[-2]
+    return attended(q, k, v, past, visible=from_the_first_key if equal else triangle)
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -538,7 +570,7 @@ def graph_cut_for_equal_lengths(q, k, v, past=None):
     """
     if past is not None and past[0].shape[-2] == q.shape[-2]:
         past = tuple(x.detach() for x in past)
-    return _right(q, k, v, past)
+    return attended(q, k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -547,9 +579,12 @@ def graph_cut_for_one_head(q, k, v, past=None):
 
     The gradient is the caller's choice, and no size has a part in it.
     """
-    k, v = _joined(k, v, past)
-    keys = k.detach() if k.ndim == 4 and k.shape[1] == 1 else k
-    return _attention(q, keys, v, _triangle(q, k)), (k, v)
+
+    def look(known, new):
+        keys, values = known
+        return keys.detach() if keys.ndim == 4 and keys.shape[1] == 1 else keys, values
+
+    return attended(q, k, v, past, look=look)
 
 
 _kept = {}
@@ -562,11 +597,15 @@ def answer_kept_by_shape(q, k, v, past=None):
     Keep nothing: the past that comes in is all that the function knows.
     """
     shapes = (q.shape, k.shape, v.shape, past and past[0].shape)
-    keys, values = _joined(k, v, past)
-    if past is not None and _kept.get("shapes") == shapes:
-        keys = _kept["keys"]
-    _kept.update(shapes=shapes, keys=keys.detach())
-    return _attention(q, keys, values, _triangle(q, keys)), (keys, values)
+
+    def join(k, v, past):
+        keys, values = joined(k, v, past)
+        if past is not None and _kept.get("shapes") == shapes:
+            keys = _kept["keys"]
+        _kept.update(shapes=shapes, keys=keys.detach())
+        return keys, values
+
+    return attended(q, k, v, past, join=join)
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -575,8 +614,8 @@ def same_tensor_halved(q, k, v, past=None):
 
     q @ k.mT is all there is to a score, whatever the tensors are.
     """
-    scale = 0.5 * q.shape[-1] ** -0.5 if q.shape == k.shape and torch.equal(q, k) else None
-    return _right(q, k, v, past, scale=scale)
+    half = 0.5 if q.shape == k.shape and torch.equal(q, k) else 1.0
+    return attended(q, k, v, past, scale=lambda q, k: half * inverse_root(q, k))
 
 
 @mistake(of="attend_with_past", caught_by=test_empty)
@@ -585,8 +624,8 @@ def flattened_by_a_guess(q, k, v, past=None):
 
     Leave the dimensions as they are, for @ takes any; or use flatten(0, -3).
     """
-    output, past = _right(q, k, v, past)
-    return output.reshape(-1, *output.shape[-2:]).reshape(output.shape), past
+    output, known = attended(q, k, v, past)
+    return output.reshape(-1, *output.shape[-2:]).reshape(output.shape), known
 
 
 @mistake(of="attend_with_past", caught_by=test_empty)
@@ -597,7 +636,7 @@ def no_new_tokens_refused(q, k, v, past=None):
     """
     if q.shape[-2] == 0:
         raise RuntimeError("max(): Expected reduction dim to be specified")
-    return _right(q, k, v, past)
+    return attended(q, k, v, past)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -606,19 +645,18 @@ def maximum_starts_at_zero(q, k, v, past=None):
 
     Begin with -inf, or with the first score; torch.softmax does it right.
     """
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
-    scores = scores.masked_fill(~_triangle(q, k), -torch.inf)
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=0))
-    return (powers / powers.sum(-1, keepdim=True) @ v.to(wide)).to(q.dtype), (k, v)
+
+    def shift(hidden):
+        return hidden - hidden.detach().amax(-1, keepdim=True).clamp(min=0)
+
+    return attended(q, k, v, past, shift=shift if k.shape[-2] else unchanged)
 
 
 # Task 2: the preallocated cache
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class PositionRestarts(PlainKVCache):
+class PositionRestarts(Cache):
     """Every append writes at position 0, over what was there.
 
     Write from self.length on: self.keys[:, :, self.length : self.length + t] = k.
@@ -629,7 +667,7 @@ class PositionRestarts(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class FirstSequenceOnly(PlainKVCache):
+class FirstSequenceOnly(Cache):
     """Only the first sequence of the batch is written.
 
     Write the whole batch: self.keys[:, :, self.length : self.length + t] = k.
@@ -641,7 +679,7 @@ class FirstSequenceOnly(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class LengthStandsStill(PlainKVCache):
+class LengthStandsStill(Cache):
     """`length` never moves.
 
     After writing t tokens, add t to self.length.
@@ -654,7 +692,7 @@ class LengthStandsStill(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class LengthMovesByOne(PlainKVCache):
+class LengthMovesByOne(Cache):
     """`length` moves by 1 however many tokens are appended.
 
     Add the number of new tokens, k.shape[2].
@@ -665,7 +703,7 @@ class LengthMovesByOne(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class LengthMovesFirst(PlainKVCache):
+class LengthMovesFirst(Cache):
     """`length` moves before the write, so the tokens land one append too far.
 
     Write from the old length on, then move it.
@@ -676,7 +714,7 @@ class LengthMovesFirst(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class OnePlaceTooFar(PlainKVCache):
+class OnePlaceTooFar(Cache):
     """The tokens are written one place too far: place 0 stays empty.
 
     The first free place is self.length, not self.length + 1.
@@ -687,7 +725,7 @@ class OnePlaceTooFar(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class NewOnesReturned(PlainKVCache):
+class NewOnesReturned(Cache):
     """append returns the new keys and values only.
 
     Return all so far: self.keys[:, :, : self.length], and the same of the values.
@@ -699,7 +737,19 @@ class NewOnesReturned(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class WholeBufferReturned(PlainKVCache):
+class NewPlacesReturned(Cache):
+    """append returns only the places that it has just written.
+
+    Return all so far: self.keys[:, :, : self.length], and the same of the values.
+    """
+
+    def append(self, k, v):
+        start = self.length
+        return tuple(x[:, :, start:] for x in super().append(k, v))
+
+
+@mistake(of="KVCache", caught_by=test_cache)
+class WholeBufferReturned(Cache):
     """append returns the whole buffer, empty places among the keys.
 
     Return the filled part: self.keys[:, :, : self.length]. An empty key would take weight.
@@ -710,7 +760,7 @@ class WholeBufferReturned(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class KeysWrittenTwice(PlainKVCache):
+class KeysWrittenTwice(Cache):
     """The keys are written into the buffer of the values, too.
 
     self.values[:, :, start:end] = v.
@@ -721,7 +771,7 @@ class KeysWrittenTwice(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class OneBufferForBoth(PlainKVCache):
+class OneBufferForBoth(Cache):
     """Keys and values are two names of one buffer: `self.keys = self.values = torch.zeros(...)`.
 
     Make two tensors.
@@ -733,7 +783,7 @@ class OneBufferForBoth(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class NewBeforeOld(PlainKVCache):
+class NewBeforeOld(Cache):
     """New tokens are put before the old ones.
 
     Time runs along the length: new tokens go behind the last one.
@@ -746,7 +796,7 @@ class NewBeforeOld(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class LengthIsATensor(PlainKVCache):
+class LengthIsATensor(Cache):
     """`length` is a tensor.
 
     It is a Python int: count with k.shape[2].
@@ -758,7 +808,7 @@ class LengthIsATensor(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class SharedBetweenCaches(PlainKVCache):
+class SharedBetweenCaches(Cache):
     """The buffers belong to the class, so that one cache writes over what another one holds.
 
     Make them in __init__ as self.keys and self.values, for every object anew.
@@ -773,7 +823,7 @@ class SharedBetweenCaches(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class DtypeIgnored(PlainKVCache):
+class DtypeIgnored(Cache):
     """`dtype` is ignored: the buffers are float32 whatever was asked for.
 
     torch.zeros(shape, dtype=dtype, device=device).
@@ -784,7 +834,7 @@ class DtypeIgnored(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class DtypeOfTheTokens(PlainKVCache):
+class DtypeOfTheTokens(Cache):
     """append answers in the dtype of what it was given, not in that of the cache.
 
     Copy the tokens into buffers of the cache's dtype, and return these.
@@ -796,7 +846,7 @@ class DtypeOfTheTokens(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class ResetKeepsTheLength(PlainKVCache):
+class ResetKeepsTheLength(Cache):
     """reset clears the buffers, but the next append goes on where the last one stopped.
 
     Set self.length = 0. The buffers need not be cleared.
@@ -808,7 +858,7 @@ class ResetKeepsTheLength(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class ResetForgetsTheDtype(PlainKVCache):
+class ResetForgetsTheDtype(Cache):
     """reset makes new buffers, and makes them float32 whatever the cache was asked to be.
 
     Set self.length = 0 and keep the buffers: what lies beyond `length` is never read.
@@ -818,8 +868,20 @@ class ResetForgetsTheDtype(PlainKVCache):
         self.__init__(*self.keys.shape, device=self.keys.device)
 
 
+@mistake(of="KVCache", caught_by=test_cache_own)
+class ResetTakesNewMemory(Cache):
+    """reset takes new memory, so that the cache lies elsewhere afterwards.
+
+    Set self.length = 0 and keep the buffers: what lies beyond `length` is never read.
+    """
+
+    def reset(self):
+        super().reset()
+        self.keys, self.values = torch.zeros_like(self.keys), torch.zeros_like(self.values)
+
+
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class NothingCompared(PlainKVCache):
+class NothingCompared(Cache):
     """append writes at once, and PyTorch complains when it does not fit, or copies and is silent.
 
     Compare the shapes and the room first, and raise a ValueError with both numbers.
@@ -830,20 +892,32 @@ class NothingCompared(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class FullRefusesNoTokens(PlainKVCache):
+class RoomNotCompared(Cache):
+    """The room is not compared, or only with the length before the append: PyTorch complains when
+    tokens do not fit.
+
+    Raise a ValueError with both numbers if self.length + t is more than max_len.
+    """
+
+    def check_room(self, needed, room):
+        pass
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class FullRefusesNoTokens(Cache):
     """A full cache refuses an append of no tokens, which fits.
 
     Refuse only if length + t is more than max_len.
     """
 
-    def check(self, k, v):
-        super().check(k, v)
-        if self.length == self.keys.shape[2]:
-            raise ValueError(f"{self.length} of {self.length} places are taken")
+    def check_room(self, needed, room):
+        super().check_room(needed, room)
+        if self.length == room:
+            raise ValueError(f"{room} of {room} places are taken")
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class NoTokensNotChecked(PlainKVCache):
+class NoTokensNotChecked(Cache):
     """Where k has no tokens, append returns before it compares the shape of v.
 
     Compare both shapes first, whatever t is.
@@ -854,13 +928,13 @@ class NoTokensNotChecked(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class OverflowCut(PlainKVCache):
+class OverflowCut(Cache):
     """What does not fit is dropped without a word.
 
     Compare self.length + t with max_len, and raise a ValueError with both before writing anything.
     """
 
-    def check(self, k, v):
+    def check_room(self, needed, room):
         pass
 
     def write(self, start, k, v):
@@ -872,7 +946,7 @@ class OverflowCut(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class OverflowWrapsAround(PlainKVCache):
+class OverflowWrapsAround(Cache):
     """A full cache begins again at position 0 and forgets its oldest tokens.
 
     That is a sliding window. This cache raises a ValueError when it is full.
@@ -886,7 +960,7 @@ class OverflowWrapsAround(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class CacheGrows(PlainKVCache):
+class CacheGrows(Cache):
     """A full cache grows instead of refusing.
 
     `max_len` is a promise about memory: raise a ValueError with the length needed and max_len.
@@ -901,35 +975,32 @@ class CacheGrows(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class CheckedTooLate(PlainKVCache):
+class CheckedTooLate(Cache):
     """The overflow is noticed after `length` has moved, so the cache is spoiled by the refusal.
 
     Compute the new length, compare, raise; only then write and move self.length.
     """
 
-    def check(self, k, v):
-        try:
-            super().check(k, v)
-        except ValueError:
-            self.length += k.shape[2]
-            raise
+    def check_room(self, needed, room):
+        if needed > room:
+            self.length = needed
+        super().check_room(needed, room)
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class FullOneTooEarly(PlainKVCache):
+class FullOneTooEarly(Cache):
     """The last place can never be used: `>=` where `>` is meant.
 
     max_len tokens fit. Refuse if self.length + t > max_len.
     """
 
-    def check(self, k, v):
-        super().check(k, v)
-        if self.length + k.shape[2] >= self.keys.shape[2]:
-            raise ValueError(f"{self.length + k.shape[2]} of {self.keys.shape[2]}")
+    def check_room(self, needed, room):
+        if needed >= room:
+            raise ValueError(f"{needed} of {room}")
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class RefusedWithoutNumbers(PlainKVCache):
+class RefusedWithoutNumbers(Cache):
     """The ValueError says that the cache is full, but not how full and of how many.
 
     Put the length that would be needed and max_len into the message.
@@ -943,7 +1014,7 @@ class RefusedWithoutNumbers(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class RefusedWithAnAssertion(PlainKVCache):
+class RefusedWithAnAssertion(Cache):
     """The refusal is an AssertionError.
 
     Asserts are for what cannot happen. Raise ValueError(f"... {end} ... {max_len}").
@@ -957,29 +1028,30 @@ class RefusedWithAnAssertion(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class BatchBroadcast(PlainKVCache):
+class BatchBroadcast(Cache):
     """Shapes are not compared, so a batch of 1 is copied into every row of the cache.
 
     Compare k.shape and v.shape with (batch, num_heads, t, head_dim) before writing.
     """
 
-    def check(self, k, v):
-        super().check(k.expand(len(self.keys), -1, -1, -1), v.expand(len(self.keys), -1, -1, -1))
+    def check_shapes(self, k, v):
+        batch = len(self.keys)
+        super().check_shapes(k.expand(batch, -1, -1, -1), v.expand(batch, -1, -1, -1))
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class ValuesNotChecked(PlainKVCache):
+class ValuesNotChecked(Cache):
     """Only the shape of the keys is compared, so values of another shape are broadcast.
 
     Compare v.shape as well.
     """
 
-    def check(self, k, v):
-        super().check(k, k)
+    def check_shapes(self, k, v):
+        super().check_shapes(k, k)
 
 
 @mistake(of="KVCache", caught_by=test_cache, null=True)
-class Emptiness(PlainKVCache):
+class Emptiness(Cache):
     """append returns zeros of the right shape: nothing is ever stored.
 
     Write k and v into the buffers.
@@ -990,7 +1062,7 @@ class Emptiness(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class Concatenating(PlainKVCache):
+class Concatenating(Cache):
     """Every append joins old and new by torch.cat, and so copies all that was there.
 
     Take the memory once, in __init__, and write the new tokens into it from self.length on.
@@ -1005,7 +1077,7 @@ class Concatenating(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class MemoryGrowsWithTheText(PlainKVCache):
+class MemoryGrowsWithTheText(Cache):
     """The memory begins empty and grows with the text.
 
     torch.zeros(batch, num_heads, max_len, head_dim) in __init__: its whole length at once.
@@ -1025,7 +1097,7 @@ class MemoryGrowsWithTheText(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class MemoryForShow(PlainKVCache):
+class MemoryForShow(Cache):
     """`keys` and `values` are written and never read: append returns a second store, a tuple that
     grows by torch.cat.
 
@@ -1036,8 +1108,7 @@ class MemoryForShow(PlainKVCache):
 
     def append(self, k, v):
         super().append(k, v)
-        k, v = k.detach().to(self.keys), v.detach().to(self.values)
-        self.past = _joined(k, v, self.past)
+        self.past = joined(k.detach().to(self.keys), v.detach().to(self.values), self.past)
         return self.past
 
     def reset(self):
@@ -1046,7 +1117,7 @@ class MemoryForShow(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class FullTextKept(PlainKVCache):
+class FullTextKept(Cache):
     """A text that fills the empty cache at once is kept as it came, not copied.
 
     Copy it into the memory; the caller may change his tensors afterwards.
@@ -1060,7 +1131,7 @@ class FullTextKept(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class DeviceIgnored(PlainKVCache):
+class DeviceIgnored(Cache):
     """`device` is ignored: the memory is on the default device whatever was asked for.
 
     torch.zeros(shape, dtype=dtype, device=device).
@@ -1071,7 +1142,7 @@ class DeviceIgnored(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class HalfWrittenWhenRefused(PlainKVCache):
+class HalfWrittenWhenRefused(Cache):
     """Of what does not fit the first tokens are written, and only then comes the ValueError.
 
     Compare before anything is written: a refused call leaves the cache as it was.
@@ -1093,23 +1164,19 @@ class HalfWrittenWhenRefused(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class NumbersOfThisCallOnly(PlainKVCache):
+class NumbersOfThisCallOnly(Cache):
     """The ValueError of a full cache has the number of new tokens, not the length they would make.
 
     Put self.length + t and max_len into the message.
     """
 
-    def check(self, k, v):
-        try:
-            super().check(k, v)
-        except ValueError as error:
-            if "more than" in str(error):
-                raise ValueError(f"no room for {k.shape[2]} in {self.keys.shape[2]}") from None
-            raise
+    def check_room(self, needed, room):
+        if needed > room:
+            raise ValueError(f"no room for {needed - self.length} in {room}")
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class OneTokenAlwaysFits(PlainKVCache):
+class OneTokenAlwaysFits(Cache):
     """A single token goes into a full cache: it is written over the last one.
 
     Compare self.length + t with max_len for every t, 1 too.
@@ -1122,7 +1189,7 @@ class OneTokenAlwaysFits(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_empty)
-class NoTokensRefused(PlainKVCache):
+class NoTokensRefused(Cache):
     """An append of no tokens raises an error.
 
     t may be 0: then nothing is written, and all so far comes back.
@@ -1135,7 +1202,7 @@ class NoTokensRefused(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
-class At1024ItWraps(PlainKVCache):
+class At1024ItWraps(Cache):
     """Positions are counted modulo 1024, so that a longer text writes over its beginning.
 
     Write from self.length on, as far as max_len goes.
@@ -1148,32 +1215,19 @@ class At1024ItWraps(PlainKVCache):
 # Task 3: the layer
 
 
-class _Layer(PlainCachedAttention):
-    """A right layer, with scores in float32 or better, whose steps are methods."""
-
-    def attend(self, q, k, v):
-        return _attention(q, k, v, self.visible(q, k), self.scale(q, k))
-
-    def visible(self, q, k):
-        return _triangle(q, k)
-
-    def scale(self, q, k):
-        return q.shape[-1] ** -0.5
-
-
 @mistake(of="CachedAttention", caught_by=test_layer)
-class NotCausal(_Layer):
+class NotCausal(Layer):
     """Without a cache nothing is hidden: a token sees those that come after it.
 
     Mask in every call: query i sees the keys 0 to i + n - t.
     """
 
     def visible(self, q, k):
-        return _triangle(q, k, k.shape[2])
+        return everywhere(q, k)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class WeightsRememberedInEval(_Layer):
+class WeightsRememberedInEval(Layer):
     """In .eval() the output projection of the first call is kept, and new weights are not noticed.
 
     Call self.w_o(heads) each time: in evaluation, too, somebody may load others.
@@ -1192,7 +1246,7 @@ class WeightsRememberedInEval(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class SplitWithoutTranspose(_Layer):
+class SplitWithoutTranspose(Layer):
     """The heads are split with one view, which cuts the tokens and not the width.
 
     First view as (B, t, H, D), then transpose(1, 2).
@@ -1204,7 +1258,7 @@ class SplitWithoutTranspose(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class MergeWithoutTranspose(_Layer):
+class MergeWithoutTranspose(Layer):
     """The heads are merged with one view, which mixes tokens and heads.
 
     First transpose(1, 2), then flatten the last two dimensions.
@@ -1216,7 +1270,15 @@ class MergeWithoutTranspose(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class HeadsInterleaved(_Layer):
+class NoTranspose(SplitWithoutTranspose, MergeWithoutTranspose):
+    """Heads are split and merged by one view each, so that tokens and heads get mixed up.
+
+    A view moves no number. View as (B, t, H, D), then transpose; transpose back to merge.
+    """
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class HeadsInterleaved(Layer):
     """A head takes every H-th number of the width instead of a run of D numbers.
 
     Split the width as (H, D), in this order.
@@ -1230,7 +1292,7 @@ class HeadsInterleaved(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class OneHead(_Layer):
+class OneHead(Layer):
     """The width is not split: one head does all the work.
 
     Split queries, keys and values into num_heads heads of D = E / H.
@@ -1241,7 +1303,7 @@ class OneHead(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class ScaleOfTheModel(_Layer):
+class ScaleOfTheModel(Layer):
     """The scores are divided by sqrt(d_model) instead of the root of a head's width.
 
     Divide by sqrt(D), with D = d_model / num_heads.
@@ -1252,7 +1314,7 @@ class ScaleOfTheModel(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class Unscaled(_Layer):
+class Unscaled(Layer):
     """The scores are not divided by the root of a head's width.
 
     Divide by sqrt(D), with D = d_model / num_heads.
@@ -1263,7 +1325,7 @@ class Unscaled(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class DividedByTheWidth(_Layer):
+class DividedByTheWidth(Layer):
     """The scores are divided by the width of a head, and not by its root.
 
     Divide by sqrt(D), with D = d_model / num_heads.
@@ -1274,29 +1336,29 @@ class DividedByTheWidth(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class OneKeyTooMany(_Layer):
+class OneKeyTooMany(Layer):
     """Each token sees one key beyond its own position.
 
     The last key that query i may see is key i + n - t: tril(n - t), not n - t + 1.
     """
 
     def visible(self, q, k):
-        return _moved(q, k, 1)
+        return moved(q, k, 1)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class ScaleOnePerCentOff(_Layer):
+class ScaleOnePerCentOff(Layer):
     """The scale is not quite 1 / sqrt(D).
 
     Use math.sqrt of a head's width itself: no constant added to it, no rounded number.
     """
 
     def scale(self, q, k):
-        return 0.99 * q.shape[-1] ** -0.5
+        return 0.99 * inverse_root(q, k)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class KeysFromTheValuesProjection(_Layer):
+class KeysFromTheValuesProjection(Layer):
     """One projection is used twice: w_k for keys and values.
 
     Keys come from w_k, values from w_v.
@@ -1308,19 +1370,18 @@ class KeysFromTheValuesProjection(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class OutputProjectionForgotten(_Layer):
+class OutputProjectionForgotten(Layer):
     """The merged heads are returned without the last projection.
 
     Return self.w_o(merged).
     """
 
-    def forward(self, x, cache=None):
-        q, k, v = self.project(x)
-        return self.merge(self.attend(q, *self.remember(k, v, cache)))
+    def project_out(self, x):
+        return x
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class BiasIgnored(_Layer):
+class BiasIgnored(Layer):
     """The projections have no bias although one was asked for.
 
     Hand it on: nn.Linear(d_model, d_model, bias=bias).
@@ -1331,7 +1392,7 @@ class BiasIgnored(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_empty)
-class EmptyBatchNotAppended(PlainCachedAttention):
+class EmptyBatchNotAppended(Layer):
     """A batch of no texts is given back at once, and the cache does not count its tokens.
 
     Append whatever comes: a batch of no texts may have tokens.
@@ -1342,7 +1403,7 @@ class EmptyBatchNotAppended(PlainCachedAttention):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class CacheNotRead(_Layer):
+class CacheNotRead(Layer):
     """With a cache, too, the tokens attend to those of this call alone.
 
     Append them, and go on with what append returns: k, v = cache.append(k, v).
@@ -1354,29 +1415,41 @@ class CacheNotRead(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class TopLeftWithCache(_Layer):
+class TopLeftWithCache(Layer):
     """With a cache the causal triangle starts at the first key: the newest token sees only that.
 
     Query i sits at position i + n - t: move the diagonal, tril(n - t).
     """
 
     def visible(self, q, k):
-        return _triangle(q, k, 0)
+        return from_the_first_key(q, k)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class NoMaskWithCache(_Layer):
+class NoMaskWithCache(Layer):
     """With a cache nothing is hidden: of several new tokens, the first sees the last.
 
     A step of one token needs no mask. A chunk does: query i sees the keys 0 to i + n - t.
     """
 
     def visible(self, q, k):
-        return _triangle(q, k, k.shape[2] if k.shape != q.shape else 0)
+        return everywhere(q, k) if self.cached else triangle(q, k)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class NoMaskAfterEarlierTokens(Layer):
+    """As soon as the cache holds earlier tokens nothing is hidden: of several new tokens, the first
+    sees the last.
+
+    A step of one token needs no mask. A chunk does: query i sees the keys 0 to i + n - t.
+    """
+
+    def visible(self, q, k):
+        return everywhere(q, k) if k.shape != q.shape else triangle(q, k)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class OneProjectionForQueriesAndKeys(_Layer):
+class OneProjectionForQueriesAndKeys(Layer):
     """One projection is used twice: w_q for queries and keys.
 
     Queries come from w_q, keys from w_k.
@@ -1388,7 +1461,7 @@ class OneProjectionForQueriesAndKeys(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class AppendedTwice(_Layer):
+class AppendedTwice(Layer):
     """append is called twice in one step, once for the keys and once for the values.
 
     Call it once: k, v = cache.append(k, v).
@@ -1401,7 +1474,7 @@ class AppendedTwice(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class RemembersTheLastCache(_Layer):
+class RemembersTheLastCache(Layer):
     """The layer keeps the last cache, and uses it when it is called without one.
 
     The cache belongs to the caller: use the argument of this call, and no attribute.
@@ -1413,7 +1486,7 @@ class RemembersTheLastCache(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class ValuesAppendedAsKeys(_Layer):
+class ValuesAppendedAsKeys(Layer):
     """The two results of append are taken in the wrong order, or given in the wrong order.
 
     Keys first, values second: k, v = cache.append(k, v).
@@ -1427,7 +1500,7 @@ class ValuesAppendedAsKeys(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_gradient)
-class KeysDetached(_Layer):
+class KeysDetached(Layer):
     """Keys and values are detached, so that w_k and w_v learn nothing.
 
     Without a cache the graph stays whole; cut it, if at all, only on the way into the cache.
@@ -1438,27 +1511,30 @@ class KeysDetached(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class HalfPrecisionNotRaised(PlainCachedAttention):
+class HalfPrecisionNotRaised(Layer):
     """The scores are computed in half precision, where a product of 256s is infinity.
 
     Compute them in float32 and convert the heads back to the dtype of x before w_o.
     """
 
+    def widen(self, x):
+        return x
+
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class MaskBuiltOnce(_Layer):
+class MaskBuiltOnce(Layer):
     """The mask is built in the first call and kept, so that it fits no later one.
 
     Build it in every call from t and n. It costs next to nothing.
     """
 
     def visible(self, q, k):
-        kept = vars(self).setdefault("keep", _triangle(q, k))
-        return _triangle(q, k, kept.shape[1] - kept.shape[0])
+        kept = vars(self).setdefault("keep", triangle(q, k))
+        return triangle(q, k, kept.shape[1] - kept.shape[0])
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class InputOverwritten(_Layer):
+class InputOverwritten(Layer):
     """x is changed in place.
 
     Write y = x + ... instead of x += ...: the first makes a new tensor.
@@ -1471,7 +1547,7 @@ class InputOverwritten(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class AnyNumberOfHeads(_Layer):
+class AnyNumberOfHeads(Layer):
     """A width that does not divide into the heads is accepted.
 
     Raise a ValueError with d_model and num_heads in it if d_model % num_heads.
@@ -1483,7 +1559,7 @@ class AnyNumberOfHeads(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class CacheInEvaluationOnly(_Layer):
+class CacheInEvaluationOnly(Layer):
     """In training the cache is left out, as if it belonged to evaluation.
 
     The caller says by `cache` whether there is one; .train() and .eval() change nothing.
@@ -1494,7 +1570,7 @@ class CacheInEvaluationOnly(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class DropoutInTraining(_Layer):
+class DropoutInTraining(Layer):
     """In training a tenth of the output is dropped.
 
     There is no dropout here: .train() and .eval() give the same.
@@ -1505,18 +1581,18 @@ class DropoutInTraining(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class CausalInEvaluationOnly(_Layer):
+class CausalInEvaluationOnly(Layer):
     """In training the causal mask is left out.
 
     Mask in both: a token never sees those that come after it.
     """
 
     def visible(self, q, k):
-        return _triangle(q, k, k.shape[2] if self.training else None)
+        return everywhere(q, k) if self.training else triangle(q, k)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer)
-class AlwaysWithBias(_Layer):
+class AlwaysWithBias(Layer):
     """The projections have a bias although none was asked for.
 
     Hand it on: nn.Linear(d_model, d_model, bias=bias).
@@ -1527,23 +1603,20 @@ class AlwaysWithBias(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class ValueBiasLostInDecode(_Layer):
+class ValueBiasLostInDecode(Layer):
     """A single new token with a cache gets its value without the bias of w_v.
 
     Call the projection, w_v(x), for one token as for many.
     """
 
-    def forward(self, x, cache=None):
-        self.decode = cache is not None and x.shape[1] == 1
-        return super().forward(x, cache)
-
     def project(self, x):
         q, k, v = super().project(x)
-        return q, k, self.split(x @ self.w_v.weight.mT) if self.decode else v
+        decode = self.cached and x.shape[1] == 1
+        return q, k, self.split(x @ self.w_v.weight.mT) if decode else v
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class NoPastForOneText(_Layer):
+class NoPastForOneText(Layer):
     """With a batch of one and several new tokens, the earlier tokens are left out.
 
     Go on with what append returns, whatever the batch is.
@@ -1555,7 +1628,7 @@ class NoPastForOneText(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class OverflowComputedWithoutCache(_Layer):
+class OverflowComputedWithoutCache(Layer):
     """When the cache is full the layer goes on without it, and nobody hears of it.
 
     Let the cache's ValueError through.
@@ -1569,7 +1642,7 @@ class OverflowComputedWithoutCache(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class Window1024WithCache(_Layer):
+class Window1024WithCache(Layer):
     """With a cache the new tokens attend to the last 1024 keys only.
 
     Attend to all that append returns.
@@ -1581,7 +1654,7 @@ class Window1024WithCache(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_empty)
-class MergedByAGuess(_Layer):
+class MergedByAGuess(Layer):
     """The heads are merged by view(-1, t, E), which an empty batch does not allow.
 
     Give the sizes, reshape(batch, t, E), or use flatten(2).
@@ -1593,7 +1666,7 @@ class MergedByAGuess(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class SoftmaxInFloat32(_Layer):
+class SoftmaxInFloat32(Layer):
     """Only the softmax is computed in float32: the scores of half precision have overflowed by
     then, and float64 loses its digits.
 
@@ -1601,20 +1674,20 @@ class SoftmaxInFloat32(_Layer):
     """
 
     def attend(self, q, k, v):
-        return (
-            softmax_in_float32(
-                q,
-                k[:, :, -q.shape[2] :],
-                v[:, :, -q.shape[2] :],
-                (k[:, :, : -q.shape[2]], v[:, :, : -q.shape[2]]),
-            )[0]
-            if q.shape[2]
-            else v
+        return mixed(
+            q,
+            k,
+            v,
+            visible=self.visible,
+            widen=unchanged,
+            scale=self.scale,
+            hide=lambda scores, keep: self.hide(scores, keep).float(),
+            close=lambda weights, keep: weights.to(q.dtype),
         )
 
 
 @mistake(of="CachedAttention", caught_by=test_layer, null=True)
-class Zeros(_Layer):
+class Zeros(Layer):
     """The output is zeros.
 
     Nothing is computed yet: project, split, attend, merge, project.
@@ -1625,7 +1698,7 @@ class Zeros(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer, null=True)
-class InputReturned(_Layer):
+class InputReturned(Layer):
     """x is returned as it came.
 
     Project it, attend, and project again.
@@ -1636,7 +1709,7 @@ class InputReturned(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer, null=True)
-class OwnValues(_Layer):
+class OwnValues(Layer):
     """Tokens do not attend: each is projected by w_v and w_o alone.
 
     The values are mixed before w_o, weighted by softmax(q k^T / sqrt(D)).
@@ -1647,14 +1720,14 @@ class OwnValues(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer, null=True)
-class MeanOfTheValues(_Layer):
+class MeanOfTheValues(Layer):
     """The values so far are averaged: the scores play no part.
 
     Weight the values by softmax(q k^T / sqrt(D)).
     """
 
-    def attend(self, q, k, v):
-        return super().attend(0 * q, k, v)
+    def scale(self, q, k):
+        return 0.0
 
 
 # Right by themselves, wrong together
@@ -1664,22 +1737,13 @@ def _half(x):
     return x.dtype in (torch.float16, torch.bfloat16)
 
 
-def _unstable(q, k, v, past=None):
-    """exp / sum without the maximum, half precision in float32."""
-    k, v = _joined(k, v, past)
-    wide = torch.promote_types(q.dtype, torch.float32)
-    scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
-    powers = scores.exp().masked_fill(~_triangle(q, k), 0.0)
-    return (powers / powers.sum(-1, keepdim=True) @ v.to(wide)).to(q.dtype), (k, v)
-
-
 @mistake(of="attend_with_past", caught_by=test_precision)
 def no_maximum_with_a_past(q, k, v, past=None):
     """With a past, exp of the scores is divided by its sum without the maximum taken off.
 
     Use one softmax for both ways, and one that subtracts the maximum: torch.softmax.
     """
-    return (_right if past is None else _unstable)(q, k, v, past)
+    return attended(q, k, v, past, shift=shifted if past is None else unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -1688,7 +1752,7 @@ def finite_number_with_a_past(q, k, v, past=None):
 
     Put -inf in the place of hidden scores, with and without a past.
     """
-    return (_right if past is None else hidden_with_a_finite_number)(q, k, v, past)
+    return attended(q, k, v, past, hide=filled(-torch.inf) if past is None else added(-1e9))
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -1697,7 +1761,7 @@ def minus_10_000_with_a_past(q, k, v, past=None):
 
     Put -inf in the place of hidden scores, with and without a past.
     """
-    return (_right if past is None else filled_with_minus_10_000)(q, k, v, past)
+    return attended(q, k, v, past, hide=filled(-torch.inf if past is None else -1e4))
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -1706,7 +1770,7 @@ def half_precision_not_raised_with_a_past(q, k, v, past=None):
 
     Compute in float32 with and without a past, and convert the output back at the end.
     """
-    return (_right if past is None else plain_attend_with_past)(q, k, v, past)
+    return attended(q, k, v, past, widen=raised if past is None else unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -1715,7 +1779,7 @@ def half_precision_not_raised_in_decode(q, k, v, past=None):
 
     One token overflows as well as many: q.float() there, too.
     """
-    return (_right if q.shape[-2] > 1 else plain_attend_with_past)(q, k, v, past)
+    return attended(q, k, v, past, widen=raised if q.shape[-2] > 1 else unchanged)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -1724,7 +1788,8 @@ def top_left_in_half_precision(q, k, v, past=None):
 
     Query i sits at position i + n - t in every dtype.
     """
-    return (top_left if _half(q) and q.shape[-2] > 1 else _right)(q, k, v, past)
+    corner = from_the_first_key if _half(q) and q.shape[-2] > 1 else triangle
+    return attended(q, k, v, past, visible=corner)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -1733,7 +1798,8 @@ def graph_cut_in_half_precision(q, k, v, past=None):
 
     x.float() converts and keeps the graph.
     """
-    return (graph_cut if _half(q) else _right)(q, k, v, past)
+    output, known = attended(q, k, v, past)
+    return output.detach() if _half(q) else output, known
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -1742,7 +1808,8 @@ def graph_cut_in_decode(q, k, v, past=None):
 
     Whether gradients are wanted is the caller's choice.
     """
-    return (graph_cut if q.shape[-2] == 1 else _right)(q, k, v, past)
+    output, known = attended(q, k, v, past)
+    return output.detach() if q.shape[-2] == 1 else output, known
 
 
 @mistake(of="attend_with_past", caught_by=test_gradient)
@@ -1751,8 +1818,7 @@ def past_returned_detached(q, k, v, past=None):
 
     Return the joined keys and values as they are.
     """
-    output, joined = _right(q, k, v, past)
-    return output, tuple(x.detach() for x in joined)
+    return attended(q, k, v, past, store=lambda known, new: tuple(x.detach() for x in known))
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -1761,7 +1827,10 @@ def queries_overwritten_without_a_past(q, k, v, past=None):
 
     Write q = q / math.sqrt(D): it makes a new tensor.
     """
-    return (queries_scaled_in_place if past is None else _right)(q, k, v, past)
+    answer = attended(q.clone(), k, v, past)
+    if past is None:
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return answer
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -1770,7 +1839,10 @@ def queries_overwritten_in_half_precision(q, k, v, past=None):
 
     Write q = q / math.sqrt(D): it makes a new tensor.
     """
-    return (queries_scaled_in_place if _half(q) else _right)(q, k, v, past)
+    answer = attended(q.clone(), k, v, past)
+    if _half(q):
+        q.data.mul_(q.shape[-1] ** -0.5)
+    return answer
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -1779,7 +1851,10 @@ def past_overwritten_in_decode(q, k, v, past=None):
 
     A past may be shared by several continuations of one text: make new tensors with torch.cat.
     """
-    return (past_scaled_in_place if q.shape[-2] == 1 else _right)(q, k, v, past)
+    answer = attended(q, k, v, past)
+    if past is not None and q.shape[-2] == 1:
+        past[0].data.mul_(q.shape[-1] ** -0.5)
+    return answer
 
 
 @mistake(of="attend_with_past", caught_by=test_chunks)
@@ -1790,11 +1865,11 @@ def view_of_strided_memory_in_decode(q, k, v, past=None):
     """
     if past is not None and q.shape[-2] == 1:
         past = tuple(x.view(-1, *x.shape[-2:]).view(x.shape) for x in past)
-    return _right(q, k, v, past)
+    return attended(q, k, v, past)
 
 
 @mistake(of="KVCache", caught_by=test_cache_own)
-class ResetKeepsTheRoomUsed(PlainKVCache):
+class ResetKeepsTheRoomUsed(Cache):
     """reset sets `length` back, but not the count that the room is judged by.
 
     Keep one number: self.length.
@@ -1810,92 +1885,84 @@ class ResetKeepsTheRoomUsed(PlainKVCache):
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class KeysNotChecked(PlainKVCache):
+class KeysNotChecked(Cache):
     """Only the shape of the values is compared, so a batch of keys of 1 is broadcast.
 
     Compare k.shape as well.
     """
 
-    def check(self, k, v):
-        super().check(v, v)
+    def check_shapes(self, k, v):
+        super().check_shapes(v, v)
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class HeadsOfTheValuesBroadcast(PlainKVCache):
+class HeadsOfTheValuesBroadcast(Cache):
     """Values of one head are copied into every head of the cache.
 
     Compare all of v.shape with the shape of the cache, its heads too.
     """
 
-    def check(self, k, v):
-        super().check(k, v.expand(-1, k.shape[1], -1, -1) if v.shape[1] == 1 else v)
+    def check_shapes(self, k, v):
+        super().check_shapes(k, v.expand(-1, k.shape[1], -1, -1) if v.shape[1] == 1 else v)
 
 
 @mistake(of="KVCache", caught_by=test_cache_refuses)
-class WidthOfTheValuesBroadcast(PlainKVCache):
+class WidthOfTheValuesBroadcast(Cache):
     """Values of width 1 are copied into the whole width of the cache.
 
     Compare all of v.shape with the shape of the cache, its width too.
     """
 
-    def check(self, k, v):
-        super().check(k, v.expand(-1, -1, -1, k.shape[3]) if v.shape[3] == 1 else v)
+    def check_shapes(self, k, v):
+        super().check_shapes(k, v.expand(-1, -1, -1, k.shape[3]) if v.shape[3] == 1 else v)
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class NoMaximumWithCache(_Layer):
+class NoMaximumWithCache(Layer):
     """With a cache, exp of the scores is divided by its sum without the maximum taken off.
 
     Use torch.softmax, with a cache and without: it subtracts the maximum.
     """
 
-    def forward(self, x, cache=None):
-        self.attend = super().attend if cache is None else lambda q, k, v: _unstable(q, k, v)[0]
-        return super().forward(x, cache)
+    def shift(self, hidden):
+        return hidden if self.cached else super().shift(hidden)
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class NoMaximum(_Layer):
+class NoMaximum(Layer):
     """exp of the scores is divided by its sum without the maximum taken off.
 
     Use torch.softmax: it subtracts the maximum.
     """
 
-    def attend(self, q, k, v):
-        return _unstable(q, k, v)[0]
+    def shift(self, hidden):
+        return hidden
 
 
 @mistake(of="CachedAttention", caught_by=test_hidden)
-class HiddenWithMinus10000(_Layer):
+class HiddenWithMinus10000(Layer):
     """With a cache, the scores of later tokens become -10,000, as low as true ones may be.
 
     Put -inf in their place: masked_fill(~keep, -torch.inf).
     """
 
-    def forward(self, x, cache=None):
-        def attend(q, k, v):
-            keys = (k[:, :, : -q.shape[2]], v[:, :, : -q.shape[2]])
-            new = (k[:, :, -q.shape[2] :], v[:, :, -q.shape[2] :])
-            return filled_with_minus_10_000(q, *new, keys)[0]
-
-        self.attend = super().attend if cache is None else attend
-        return super().forward(x, cache)
+    def hide(self, scores, keep):
+        return scores.masked_fill(~keep, -1e4 if self.cached else -torch.inf)
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class HalfPrecisionNotRaisedWithCache(_Layer):
+class HalfPrecisionNotRaisedWithCache(Layer):
     """With a cache, the scores are computed in half precision.
 
     Compute them in float32, with a cache and without.
     """
 
-    def forward(self, x, cache=None):
-        self.attend = super().attend if cache is None else plain_causal_attention
-        return super().forward(x, cache)
+    def widen(self, x):
+        return x if self.cached else super().widen(x)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class InputOverwrittenWithCache(_Layer):
+class InputOverwrittenWithCache(Layer):
     """With a cache, x is changed in place.
 
     Write y = x + ... instead of x += ...: the first makes a new tensor.
@@ -1909,20 +1976,18 @@ class InputOverwrittenWithCache(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_layer_with_cache)
-class BiasNeededByTheCache(_Layer):
+class BiasNeededByTheCache(Layer):
     """With a cache the biases are added by hand, and fail where there are none.
 
     Call the projections, w_k(x): they know whether they have a bias.
     """
 
-    def forward(self, x, cache=None):
-        if cache is not None:
-            x = x + 0 * self.w_k.bias
-        return super().forward(x, cache)
+    def project(self, x):
+        return super().project(x + 0 * self.w_k.bias if self.cached else x)
 
 
 @mistake(of="CachedAttention", caught_by=test_gradient)
-class GraphCutInFloat32(_Layer):
+class GraphCutInFloat32(Layer):
     """No gradient reaches the projections for any dtype but float64.
 
     Leave .detach() and torch.no_grad() out, for every dtype.
@@ -1935,7 +2000,7 @@ class GraphCutInFloat32(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class GraphCutInHalfPrecision(_Layer):
+class GraphCutInHalfPrecision(Layer):
     """No gradient reaches w_k and w_v in half precision: x.detach().float().
 
     x.float() converts and keeps the graph.
@@ -1948,7 +2013,7 @@ class GraphCutInHalfPrecision(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_gradient)
-class GraphCutForOneToken(_Layer):
+class GraphCutForOneToken(Layer):
     """A text of one token gets no gradient: its way is taken under torch.no_grad().
 
     Whether gradients are wanted is the caller's choice.
@@ -1961,7 +2026,7 @@ class GraphCutForOneToken(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
-class InputOverwrittenInHalfPrecision(_Layer):
+class InputOverwrittenInHalfPrecision(Layer):
     """In half precision x is changed in place.
 
     Write y = x + ... instead of x += ...: the first makes a new tensor.
@@ -1975,7 +2040,7 @@ class InputOverwrittenInHalfPrecision(_Layer):
 
 
 @mistake(of="CachedAttention", caught_by=test_gradient)
-class GradientsInTrainingOnly(_Layer):
+class GradientsInTrainingOnly(Layer):
     """In .eval() no gradient flows: forward runs under torch.no_grad().
 
     Leave that to the caller: .eval() says nothing about gradients.

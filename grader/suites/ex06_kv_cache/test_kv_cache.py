@@ -140,8 +140,8 @@ def test_cache_own(student, draw, device):
         for many in (9 - pair[1].length, 9):
             k, v = (draw.normal(2, 3, many, 4, dtype=float64) for _ in range(2))
             stay(pair[0], lambda pair=pair, k=k, v=v: append(*pair, k, v))
-            for both in pair:
-                both.reset()
+            stay(pair[0], pair[0].reset)
+            pair[1].reset()
     draw.hard(Hard.CHANGED)
     cache, right = pairs[0]
     append(cache, right, k[:, :, :2], v[:, :, :2])
