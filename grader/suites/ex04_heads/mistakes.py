@@ -1163,6 +1163,16 @@ def half_precision_widened_in_split(x, num_heads):
     return plain_split_heads(x.to(torch.promote_types(x.dtype, torch.float32)), num_heads)
 
 
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def split_in_float32(x, num_heads):
+    """The heads come back in float32, whatever the dtype of x.
+
+    Nothing is computed here, so there is nothing to convert.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x, num_heads).float()
+
+
 @mistake(of="merge_heads", caught_by=test_split_and_merge)
 def half_precision_widened_in_merge(x):
     """Half precision comes back in float32.
@@ -1720,6 +1730,24 @@ def last_head_left_out(x):
     Join all H heads: range(H) ends before H by itself.
     """
     return plain_merge_heads(x[:, :-1])
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def merge_in_float32(x):
+    """The tokens come back in float32, whatever the dtype of x.
+
+    Nothing is computed here, so there is nothing to convert.
+    """
+    return plain_merge_heads(x).float()
+
+
+@mistake(of="merge_heads", caught_by=test_split_and_merge)
+def input_transposed_in_place(x):
+    """x itself is transposed: the trailing underscore of transpose_ changes the caller's tensor.
+
+    Write x.transpose(1, 2), which leaves x as it is.
+    """
+    return plain_merge_heads(x.transpose_(1, 2).transpose(1, 2))
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
