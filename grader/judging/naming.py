@@ -68,13 +68,23 @@ def find_mistakes(
     """
     if shows_nothing(failure):
         return []
-    near = [m for m in known.mistakes if m.of in failure.calls - without]
+    near = [m for m in known.mistakes if m.of in find_blamed_names(failure, judge) - without]
     cases = LikeCases(failure, runs or StudentRuns(judge))
     for some in split_by_likelihood(near, judge):
         found = [m for m in some if has_judged_answer(failure.asked, m, known)]
         if fit := keep_fitting(found, cases, judge, known, only, trials=trials):
             return fit
     return []
+
+
+def find_blamed_names(failure: CheckFailure, judge: Judge) -> frozenset[str]:
+    """Return the names that a failure may be blamed on: all that it calls, or those wrong alone.
+
+    Where a check fails that calls fewer names, the others may be right: with a wrong cache, a right
+    layer answers wrongly too.
+    """
+    alone = [other.calls for other in judge.failures if other.calls < failure.calls]
+    return frozenset[str]().union(*alone) if alone else failure.calls
 
 
 def split_by_likelihood(

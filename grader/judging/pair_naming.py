@@ -71,7 +71,7 @@ def _name_each(
             first = _first_case(failure)
             found = naming.keep_same_fault(first, found, judge, known, any_words=True)
         if not naming.shows_nothing(failure):
-            asked |= failure.calls
+            asked |= naming.find_blamed_names(failure, judge)
             unnamed += [] if found else [failure]
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
@@ -136,7 +136,7 @@ def _name_pair(
         every = list(chain(*naming.split_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]
         others = [m for check, found in alone.items() if check != failure.check for m in found]
-        near = [m for m in every if m.of in failure.calls]
+        near = [m for m in every if m.of in naming.find_blamed_names(failure, judge)]
         some = mine + others
         for pairs in (product(mine, some), product(some, every), permutations(near, 2)):
             found = _find_pairs(like, _both_orders(pairs), judge, known, trials, left, mine)
@@ -170,7 +170,8 @@ def _list_alone(
     explain most come first. Where no input of a trial is wrong, failed cases are asked: the
     mistakes that this check detects first, and no others if one of them fits.
     """
-    near = [m for m in known.mistakes if m.of in cases.failure.calls]
+    blamed = naming.find_blamed_names(cases.failure, judge)
+    near = [m for m in known.mistakes if m.of in blamed]
     likely, rest = naming.split_by_likelihood(near, judge)
     for inputs in range(1, 1 + MAX_INPUTS_ALONE):
         if fit := [m for m in (*likely, *rest) if trials.count_explained(m, inputs)]:

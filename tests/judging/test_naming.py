@@ -151,6 +151,7 @@ PAIRS = [
     ("ex02_masking", "additive_one_for_kept", "additive_with_an_axis_more"),  # a shape hides values
     ("ex02_masking", "combined_to_numbers", "last_mask_dropped"),  # of any number of arguments
     ("ex05_causal_mask", "top_left", "additive"),  # a dtype hides values
+    ("ex06_kv_cache", "FirstSequenceOnly", "DtypeIgnored"),
 ]
 
 
@@ -370,3 +371,17 @@ def test_an_input_that_does_not_count_for_a_pair_speaks_against_none(monkeypatch
     assert trials.find_unexplained(one) == (trial, 0)
     assert trials.find_unexplained(both) == (trial, 1)
     assert trials.explains(both, (trial, 0))
+
+
+class NewTokensReturned(PlainKVCache):
+    """Values of one head are copied into every head, too."""
+
+    def append(self, k, v):
+        super().append(k, v.expand(-1, k.shape[1], -1, -1))
+        return k, v
+
+
+def test_a_right_layer_is_not_blamed_for_a_wrong_cache():
+    found = names_of("ex06_kv_cache", KVCache=NewTokensReturned)
+    known = {m.id: m.of for m in CATALOGUES["ex06_kv_cache"].mistakes}
+    assert {known[name] for name in found} <= {"KVCache"}
