@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from grader.cli import folder_commands
+from grader.cli import folder_commands, global_options
 from grader.cli.app import app
 from grader.core.advice import RECORD_FILE
 from grader.core.catalog import ROOT, list_catalog_exercises
@@ -223,7 +223,8 @@ def test_every_goal_of_the_makefile_calls_the_command(folder):
     assert "$(PY)" not in text
     goals = re.findall(r"^([a-z]+): ## ", text, re.MULTILINE)
     assert {"grade", "watch", "learn", "hint", "show", "reset", "bench", "update"} <= set(goals)
-    assert "drill" not in goals and "--solution" not in text
+    assert "--solution" not in text
+    assert set(goals) & {*global_options.OF_WHOLE_PROJECT} == set()
     for goal in sorted(set(goals) - {"help"}):
         given = [
             "make",

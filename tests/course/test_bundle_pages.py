@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from grader.cli import global_options
 from grader.core import catalog
 from grader.release import bundle
 from grader.release.bundle_pages import fit_pages_to_bundle
@@ -81,6 +82,13 @@ def test_every_goal_that_a_text_names_can_be_made_there(made, kind, slugs, tmp_p
         )
         assert (goal, tried.returncode) == (goal, 0)
         assert b"needs the whole project" not in tried.stdout
+
+
+@pytest.mark.parametrize("kind", ["open", "sealed"])
+def test_every_goal_of_a_command_that_needs_solutions_is_refused(made, kind):
+    makefile = made(kind, ["ex02_masking"])["Makefile"].decode()
+    goals = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
+    assert goals & {*global_options.OF_WHOLE_PROJECT} == set()
 
 
 def test_pages_for_teachers_and_authors_are_not_handed_to_students(made):
