@@ -57,7 +57,7 @@ def graded(nursery, tmp_path, monkeypatch):
 
     Its failures are explained as long as it takes, however busy the machine is.
     """
-    for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS"):
+    for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS"):
         monkeypatch.setattr(f"grader.judging.time_limit.{name}", 60.0)
     from grader.grading.exercise import Run, grade_answer
 

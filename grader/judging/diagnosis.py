@@ -35,7 +35,8 @@ def _diagnose_in_time(
     known = bind_mistake_catalogue(exercise.slug)
     runs = StudentRuns(judge)
     with limit_time(time_limit.NAMING_SECONDS):
-        plainest = find_plainest_failures(judge, runs)
+        with limit_time(time_limit.PLAINEST_SECONDS):
+            plainest = find_plainest_failures(judge, runs)
         named = name_failures(judge, known, runs)
     diagnosed = _keep_first_stages(
         replace(c, diagnosis=_diagnose_failed_check(

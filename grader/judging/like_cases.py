@@ -42,6 +42,10 @@ class LikeCases:
             self._known.append(one)
             yield one
 
+    def without_fresh(self) -> Iterator[LikeCase]:
+        """Yield the cases of the suite alone, where trials have run on fresh inputs."""
+        return islice(self, 1 + len(self.failure.more[:MAX_OTHER_CASES]))
+
     def list_failing(self, most: int) -> list[LikeCase]:
         """Return the cheapest cases that the student fails."""
         return list(islice((one for one in self if one.fault is not None), most))

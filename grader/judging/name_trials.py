@@ -92,6 +92,24 @@ class NameTrials:
         came = next((came for key, came in failing if key == one), None)
         return came is None or self._gives(mistake, one, came)
 
+    def is_right_elsewhere(self, mistake: Mistake) -> bool:
+        """Return whether a mistake is right on the inputs on which the answer ran and is right."""
+        names = self._known.names(mistake)
+        ran = [one for one, wrong in self._wrong.items() if wrong is None]
+        right = [one for one in ran if not set(names).isdisjoint(one[0].of)]
+        return all(self._is_right(mistake, one) for one in right[:COMPARED_INPUTS])
+
+    def _is_right(self, mistake: Mistake, one: TrialInput) -> bool:
+        """Return whether a mistake is right; half precision is left out, as another habit."""
+        wanted = self._wanted[one]
+        if any(map(has_half_precision, wanted)):
+            return True
+        student = self._known.student(mistake)
+        return (
+            find_difference(wanted, run_trial(self._judge, student, *one, wanted, len(wanted)))
+            is None
+        )
+
     def tell_apart(self, mistake: Mistake) -> bool:
         """Return whether a match is no chance: the answer is wrong on inputs in many ways."""
         found: list[Any] = []

@@ -9,7 +9,7 @@ sizes that do not fit each other shows nothing at all. No match, no guess.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -27,6 +27,7 @@ from grader.judging.student import StudentObject
 from grader.judging.student_runs import StudentRuns
 
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
+MAX_COMPARED_CASES = 3  # the same, where a match may be chance
 MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
 MAX_NAMED_MISTAKES = 2  # mistakes that are named together
 _OTHER_PRECISION = re.compile("float16|float64")  # bfloat16 too
@@ -114,9 +115,12 @@ def keep_fitting(
     trials     further inputs that a mistake must fit
     """
     failure = cases.failure
+    like_it: Iterable[LikeCase] = cases
     if trials is not None:  # their inputs are smaller than those of cases
         found = trials.keep_fitting(found)
-    for like in cases if found else ():
+        if all(map(trials.find_first_wrong, found)):
+            like_it = cases.without_fresh()
+    for like in like_it if found else ():
         found = keep_same_fault(like, found, judge, known, any_words=trials is not None)
         if not found:
             return []
@@ -134,14 +138,31 @@ def keep_fitting(
     ) or (trials is not None and bool(found) and all(map(trials.tell_apart, found)))
     if len(found) > fully_run or (len(found) <= told_apart and sure):
         return found if sure else []
-    same = [
-        m
-        for m in found
-        if known.fails(
-            m, list_failed_checks(known.names(m), judge), only or judge.list_checks(known.names(m))
-        )
-    ]
+    same = [m for m in found if _has_same_verdicts(m, judge, known, only, trials)]
     return same or (found if sure else [])
+
+
+def _has_same_verdicts(
+    mistake: Mistake, judge: Judge, known: MistakeCatalogue, only: frozenset[str],
+    trials: NameTrials | None,
+) -> bool:  # fmt: skip
+    """Return whether a mistake fails the checks that the student failed, and passes the others.
+
+    Not all of their cases run where trials tell too whether it is right where the student is.
+    """
+    names = known.names(mistake)
+    if trials is None:
+        failed = list_failed_checks(names, judge)
+        return known.fails(mistake, failed, only or judge.list_checks(names))
+    return (
+        trials.is_right_elsewhere(mistake)
+        and all(
+            known.fault(mistake, judge, f.case) is not None
+            for f in judge.failures
+            if is_of_precision(f) and not f.calls.isdisjoint(names)
+        )
+        and _passes_what_passed(mistake, judge, known, MAX_COMPARED_CASES, MAX_PASSED_CASES)
+    )
 
 
 def _fits_other_failures(
@@ -173,12 +194,20 @@ def is_fault_alike(one: StudentFault, other: StudentFault | None) -> bool:
     return raised or likeness.are_judged_faults_alike(one, other)
 
 
-def _passes_what_passed(mistake: Mistake, judge: Judge, known: MistakeCatalogue) -> bool:
-    return all(
-        known.fault(mistake, judge, case) is None
-        for name in known.names(mistake)
-        for case in judge.list_passed_cases(name, MAX_PASSED_CASES)
-    )
+def _passes_what_passed(
+    mistake: Mistake, judge: Judge, known: MistakeCatalogue, most: int = MAX_PASSED_CASES,
+    known_to_pass: int = 0,
+) -> bool:  # fmt: skip
+    """Return whether a mistake passes cases of the checks that the student passed.
+
+    most           cases of each check, of which the first `known_to_pass` need not run
+    """
+    for name in known.names(mistake):
+        passed = {case.name for case in judge.list_passed_cases(name, known_to_pass)}
+        for case in judge.list_passed_cases(name, most):
+            if case.name not in passed and known.fault(mistake, judge, case) is not None:
+                return False
+    return True
 
 
 def has_judged_answer(asked: LastCall | None, mistake: Mistake, known: MistakeCatalogue) -> bool:

@@ -19,8 +19,11 @@ from grader.judging.time_limit import OutOfTime
 
 MAX_PAIRS_RUN = 100  # pairs that an input of a trial, or a failed case, runs on
 MAX_PAIRS_ASKED = 1_000  # pairs that answer the student's last call once more
+MAX_VERIFIED_PAIRS = 6  # pairs that are tried on everything
 MAX_FULLY_RUN_PAIRS = 2  # pairs whose checks all run, where a match may be chance
 MAX_CASES_ALONE = 2  # failed cases in which one of two mistakes may show alone
+MAX_MISTAKES_ALONE = 12  # mistakes that run on these: of each likelihood, the first
+MAX_PAIRED_ALONE = 4  # mistakes that may show alone and are paired with every other one
 MAX_INPUTS_ALONE = 3  # inputs of trials in which it may
 MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
 
@@ -138,7 +141,8 @@ def _name_pair(
         others = [m for check, found in alone.items() if check != failure.check for m in found]
         near = [m for m in every if m.of in naming.find_blamed_names(failure, judge)]
         some = mine + others
-        for pairs in (product(mine, some), product(some, every), permutations(near, 2)):
+        likeliest = mine[:MAX_PAIRED_ALONE] + others[:MAX_PAIRED_ALONE]
+        for pairs in (product(mine, some), product(likeliest, every), permutations(near, 2)):
             found = _find_pairs(like, _both_orders(pairs), judge, known, trials, left, mine)
             common = set.intersection(*found) if found else set()
             if common:
@@ -180,6 +184,7 @@ def _list_alone(
         return []
     own = [m for m in likely if m.caught_by == cases.failure.check]
     for some in (own, [m for m in likely if m not in own], rest):
+        some = some[:MAX_MISTAKES_ALONE]
         for like in cases.list_failing(MAX_CASES_ALONE):
             if fit := naming.keep_same_fault(like, some, judge, known):
                 return fit
@@ -230,6 +235,7 @@ def _find_pairs(
             found[pair.id] = {one.id, other.id}
             made.append(pair)
     kept = naming.keep_fitting(
-        made, cases, judge, known, fully_run=MAX_FULLY_RUN_PAIRS, trials=trials
+        made[:MAX_VERIFIED_PAIRS], cases, judge, known, fully_run=MAX_FULLY_RUN_PAIRS, trials=trials
     )
-    return [found[pair.id] for pair in kept]
+    # Whatever was not verified may fit too: only what it shares with the others is told.
+    return [found[pair.id] for pair in (*kept, *made[MAX_VERIFIED_PAIRS:])] if kept else []

@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 DIAGNOSIS_SECONDS = 1.9  # of one answer, for everything that explains its failed checks
-NAMING_SECONDS = 1.5  # of these, for the names of mistakes
+NAMING_SECONDS = 1.5  # of these, for the plainest failures and the names of mistakes
+PLAINEST_SECONDS = 0.3  # of these, for the plainest failures
 
 
 class OutOfTime(Exception):

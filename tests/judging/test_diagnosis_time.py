@@ -72,6 +72,20 @@ def test_a_pair_is_asked_only_if_both_may_show():
     assert len(silent) > 10  # such as what is done to half precision only
 
 
+@pytest.mark.parametrize(("only_masked", "right"), [(False, True), (True, False)])
+def test_a_mistake_must_be_right_where_the_answer_is(only_masked, right):
+    known = MistakeCatalogue(catalog.find_catalog_exercise(SLUG))
+    scaled = next(m for m in known.mistakes if m.id == "scaled_once_more")
+
+    def answer(scores, keep):
+        plain = only_masked and keep is None
+        return plain_masked_softmax(scores, keep) if plain else scaled.answer(scores, keep)
+
+    trials = NameTrials(judged(SLUG, masked_softmax=answer), known)
+    assert trials.find_unexplained(scaled) is None
+    assert trials.is_right_elsewhere(scaled) == right
+
+
 def test_a_limit_counts_the_seconds_of_the_worker_and_holds_within_others():
     waited = 0.0
     with limit_time(60.0, lambda: waited):
