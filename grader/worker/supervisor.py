@@ -77,7 +77,7 @@ class Supervisor:
         self._starts = 0
         self._spent = 0.0  # seconds of the exercise that former workers used up
         self._asked = 0.0  # seconds that requests to this worker have taken
-        self._counted = 0.0, 0.0  # of these so many, and how many of them the worker used
+        self._counted = 0.0, 0.0  # these when `count_seconds` last looked, and what it found
         self._failures = nursery.failures
         self._killed = False
         self.generation = 0  # handles belong to one generation and end with it
@@ -134,11 +134,15 @@ class Supervisor:
         )  # fmt: skip
 
     def count_seconds(self) -> float:
-        """Return the seconds of all requests so far, without waits for a processor."""
+        """Return the seconds that workers have used, up to `UNCOUNTED_SECONDS` ago.
+
+        They are of the processor, so that a busy machine adds none; where a system does not tell,
+        the seconds that requests have taken.
+        """
         if self._asked - self._counted[0] > UNCOUNTED_SECONDS:
-            self._counted = self._asked, count_worker_seconds(self._asked, self.usage())
-        before, counted = self._counted
-        return self._spent + counted + self._asked - before
+            used = self.usage().get("cpu_ns")
+            self._counted = self._asked, self._asked if used is None else used / 1e9
+        return self._spent + self._counted[1]
 
     def output(self) -> str:
         """Return the first characters that the submission has printed."""

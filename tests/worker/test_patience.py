@@ -126,3 +126,14 @@ def test_after_ten_times_as_long_it_ends_whatever_is_said(nursery, monkeypatch):
     with pytest.raises(AnswerTimedOut):
         ask(nursery, "sleep", 3600, limit=0.3)
     assert time.monotonic() - began >= 3.0
+
+
+def test_the_seconds_that_a_worker_used_are_those_of_the_processor(nursery):
+    with worker(nursery, SOURCE) as (client, _):
+        call(client, "sleep", 0.1)
+        before = client.count_seconds()
+        call(client, "sleep", 0.3)
+        rested = client.count_seconds()
+        call(client, "spin", 0.3)
+        assert rested - before < 0.2
+        assert client.count_seconds() - rested >= 0.3
