@@ -385,3 +385,16 @@ def test_a_right_layer_is_not_blamed_for_a_wrong_cache():
     found = names_of("ex06_kv_cache", KVCache=NewTokensReturned)
     known = {m.id: m.of for m in CATALOGUES["ex06_kv_cache"].mistakes}
     assert {known[name] for name in found} <= {"KVCache"}
+
+
+@pytest.mark.parametrize("slug", ["ex06_kv_cache", "ex07_mqa_gqa"])
+def test_half_precision_that_is_not_raised_is_rounded_as_students_round_it(slug):
+    """By torch.softmax, once: powers and sums of their own gave other numbers, and a false name."""
+    [wrong] = [m for m in CATALOGUES[slug].mistakes if m.id == "half_precision_not_raised"]
+    q, k, v = torch.randn(3, 2, 4, 7, 8, generator=torch.Generator().manual_seed(1)).bfloat16()
+    scores = q @ k.mT * 8**-0.5
+    if slug == "ex06_kv_cache":
+        scores = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf)
+    answer = wrong.answer(q, k, v)
+    output = answer[0] if isinstance(answer, tuple) else answer
+    assert torch.equal(output, torch.softmax(scores, -1) @ v)

@@ -13,9 +13,8 @@ from .steps import (
     filled,
     inverse_root,
     joined,
-    mixed,
     raised,
-    shifted,
+    softmax,
     triangle,
     unchanged,
 )
@@ -67,6 +66,11 @@ def moved(q, k, places):
 def added(low):
     """A step that adds a low number to hidden scores."""
     return lambda scores, keep: scores + torch.zeros_like(scores).masked_fill(~keep, low)
+
+
+def without_maximum(hidden, keep):
+    powers = hidden.exp()
+    return powers / powers.sum(-1, keepdim=True)
 
 
 def multiplied(weights, keep):
@@ -315,10 +319,10 @@ def logsumexp(q, k, v, past=None):
     Use torch.softmax: it subtracts the maximum and divides, and the division keeps the digits.
     """
 
-    def shift(hidden):
-        return hidden - torch.logsumexp(hidden, -1, keepdim=True) if hidden.shape[-1] else hidden
+    def weigh(hidden, keep):
+        return (hidden - hidden.logsumexp(-1, keepdim=True)).exp()
 
-    return attended(q, k, v, past, shift=shift, total=lambda powers: 1.0)
+    return attended(q, k, v, past, weigh=weigh)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -327,7 +331,7 @@ def no_maximum(q, k, v, past=None):
 
     Use torch.softmax: it subtracts the maximum.
     """
-    return attended(q, k, v, past, shift=unchanged)
+    return attended(q, k, v, past, weigh=without_maximum)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -478,10 +482,10 @@ def largest_score_only(q, k, v, past=None):
     Softmax leaves something for the others.
     """
 
-    def largest(distances, keep):
-        return torch.zeros_like(distances).scatter(-1, distances.argmax(-1, keepdim=True), 1.0)
+    def largest(hidden, keep):
+        return torch.zeros_like(hidden).scatter(-1, hidden.argmax(-1, keepdim=True), 1.0)
 
-    return attended(q, k, v, past, power=largest)
+    return attended(q, k, v, past, weigh=largest)
 
 
 @mistake(of="attend_with_past", caught_by=test_values, null=True)
@@ -502,12 +506,10 @@ def softmax_in_float32(q, k, v, past=None):
     Convert before the product: wide = torch.promote_types(q.dtype, torch.float32), q.to(wide).
     """
 
-    def hide(scores, keep):
-        return scores.masked_fill(~keep, -torch.inf).float()
+    def weigh(hidden, keep):
+        return torch.softmax(hidden, -1, dtype=torch.float32).to(q.dtype)
 
-    return attended(
-        q, k, v, past, widen=unchanged, hide=hide, close=lambda weights, keep: weights.to(q.dtype)
-    )
+    return attended(q, k, v, past, widen=unchanged, weigh=weigh)
 
 
 @mistake(of="attend_with_past", caught_by=test_precision)
@@ -646,10 +648,13 @@ def maximum_starts_at_zero(q, k, v, past=None):
     Begin with -inf, or with the first score; torch.softmax does it right.
     """
 
-    def shift(hidden):
-        return hidden - hidden.detach().amax(-1, keepdim=True).clamp(min=0)
+    def weigh(hidden, keep):
+        if not hidden.numel():
+            return hidden
+        powers = (hidden - hidden.detach().amax(-1, keepdim=True).clamp(min=0)).exp()
+        return powers / powers.sum(-1, keepdim=True)
 
-    return attended(q, k, v, past, shift=shift if k.shape[-2] else unchanged)
+    return attended(q, k, v, past, weigh=weigh)
 
 
 # Task 2: the preallocated cache
@@ -1673,17 +1678,11 @@ class SoftmaxInFloat32(Layer):
     Convert queries and keys before the product, and raise half precision only.
     """
 
-    def attend(self, q, k, v):
-        return mixed(
-            q,
-            k,
-            v,
-            visible=self.visible,
-            widen=unchanged,
-            scale=self.scale,
-            hide=lambda scores, keep: self.hide(scores, keep).float(),
-            close=lambda weights, keep: weights.to(q.dtype),
-        )
+    def widen(self, x):
+        return x
+
+    def weigh(self, hidden, keep):
+        return torch.softmax(hidden, -1, dtype=torch.float32).to(hidden.dtype)
 
 
 @mistake(of="CachedAttention", caught_by=test_layer, null=True)
@@ -1743,7 +1742,7 @@ def no_maximum_with_a_past(q, k, v, past=None):
 
     Use one softmax for both ways, and one that subtracts the maximum: torch.softmax.
     """
-    return attended(q, k, v, past, shift=shifted if past is None else unchanged)
+    return attended(q, k, v, past, weigh=softmax if past is None else without_maximum)
 
 
 @mistake(of="attend_with_past", caught_by=test_hidden)
@@ -1924,8 +1923,8 @@ class NoMaximumWithCache(Layer):
     Use torch.softmax, with a cache and without: it subtracts the maximum.
     """
 
-    def shift(self, hidden):
-        return hidden if self.cached else super().shift(hidden)
+    def weigh(self, hidden, keep):
+        return without_maximum(hidden, keep) if self.cached else super().weigh(hidden, keep)
 
 
 @mistake(of="CachedAttention", caught_by=test_precision)
@@ -1935,8 +1934,8 @@ class NoMaximum(Layer):
     Use torch.softmax: it subtracts the maximum.
     """
 
-    def shift(self, hidden):
-        return hidden
+    def weigh(self, hidden, keep):
+        return without_maximum(hidden, keep)
 
 
 @mistake(of="CachedAttention", caught_by=test_hidden)

@@ -35,17 +35,8 @@ def filled(number):
     return lambda scores, keep: scores.masked_fill(~keep, number)
 
 
-def shifted(hidden):
-    """The distances from the largest score, if there are any."""
-    return hidden - hidden.detach().amax(-1, keepdim=True) if hidden.shape[-1] else hidden
-
-
-def exponentials(distances, keep):
-    return distances.exp()
-
-
-def summed(powers):
-    return powers.sum(-1, keepdim=True)
+def softmax(hidden, keep):
+    return torch.softmax(hidden, -1)
 
 
 def converted_back(output, q):
@@ -54,13 +45,13 @@ def converted_back(output, q):
 
 def mixed(
     q, k, v, visible=triangle, widen=raised, scale=inverse_root, hide=filled(-torch.inf),  # noqa: B008
-    shift=shifted, power=exponentials, total=summed, close=unchanged, narrow=converted_back,
+    weigh=softmax, close=unchanged, narrow=converted_back,
 ):  # fmt: skip
     """The output of the last t of n tokens, right but for the step that a mistake replaces."""
     scores = widen(q) @ widen(k).mT * scale(q, k)  # (..., t, n)
     keep = visible(q, k)
-    powers = power(shift(hide(scores, keep)), keep)
-    return narrow(close(powers / total(powers), keep) @ widen(v), q)
+    weights = close(weigh(hide(scores, keep), keep), keep)
+    return narrow(weights @ widen(v), q)
 
 
 def behind(old, new):
@@ -114,7 +105,7 @@ class Layer(PlainCachedAttention):
     def attend(self, q, k, v):
         return mixed(
             q, k, v, visible=self.visible, widen=self.widen, scale=self.scale, hide=self.hide,
-            shift=self.shift,
+            weigh=self.weigh,
         )  # fmt: skip
 
     def visible(self, q, k):
@@ -129,8 +120,8 @@ class Layer(PlainCachedAttention):
     def hide(self, scores, keep):
         return scores.masked_fill(~keep, -torch.inf)
 
-    def shift(self, hidden):
-        return shifted(hidden)
+    def weigh(self, hidden, keep):
+        return softmax(hidden, keep)
 
     def project_out(self, x):
         return self.w_o(x)

@@ -19,8 +19,7 @@ from .steps import (
     inverse_root,
     next_to_each_other,
     raised,
-    shifted,
-    summed,
+    softmax,
     unchanged,
     zero_in_empty_rows,
 )
@@ -72,6 +71,11 @@ def with_infinity(scores, keep):
 
 def less_a_billion(scores, keep):
     return scores - 1e9 * ~keep
+
+
+def without_maximum(hidden, keep):
+    powers = hidden.exp()
+    return powers / powers.sum(-1, keepdim=True)
 
 
 def bits(dtype):
@@ -218,22 +222,12 @@ def softmax_over_the_group(q, k, v, keep=None):
     """
     n = group(q, k)
 
-    def over_the_group(rows):
-        return (
-            rows.unflatten(-3, (-1, n))
-            .sum(-3, keepdim=True)
-            .expand(*rows.shape[:-3], -1, n, -1, -1)
-            .flatten(-4, -3)
-        )
+    def weigh(hidden, keep):
+        groups = hidden.unflatten(-3, (-1, n)).movedim(-3, -2)  # (..., Hk, Lq, G, Lk)
+        weights = torch.softmax(groups.flatten(-2), -1).unflatten(-1, groups.shape[-2:])
+        return weights.movedim(-2, -3).flatten(-4, -3)
 
-    return attended(
-        q,
-        k,
-        v,
-        keep,
-        shift=lambda hidden: hidden - hidden.detach().amax((-3, -1), keepdim=True),
-        total=lambda powers: over_the_group(summed(powers)),
-    )
+    return attended(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -248,8 +242,7 @@ def softmax_over_the_queries(q, k, v, keep=None):
         v,
         keep,
         mend=unchanged,
-        shift=lambda hidden: hidden - hidden.detach().amax(-2, keepdim=True),
-        total=lambda powers: powers.sum(-2, keepdim=True),
+        weigh=lambda hidden, keep: torch.softmax(hidden, -2),
         close=lambda weights, keep: weights.nan_to_num(0.0),
     )
 
@@ -260,7 +253,12 @@ def epsilon_in_the_denominator(q, k, v, keep=None):
 
     Leave it out: torch.softmax needs none, and a row of nothing is a case of its own.
     """
-    return attended(q, k, v, keep, total=lambda powers: summed(powers) + 1e-6)
+
+    def weigh(hidden, keep):
+        powers = (hidden - hidden.detach().amax(-1, keepdim=True)).exp()
+        return powers / (powers.sum(-1, keepdim=True) + 1e-6)
+
+    return attended(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
@@ -368,7 +366,7 @@ def no_maximum_subtracted(q, k, v, keep=None):
 
     Use torch.softmax, or subtract the maximum of each row first.
     """
-    return attended(q, k, v, keep, shift=unchanged)
+    return attended(q, k, v, keep, weigh=without_maximum)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_mask)
@@ -541,16 +539,12 @@ def powers_multiplied_by_the_mask(q, k, v, keep=None):
 
     Hide scores before the softmax: torch.where(keep, scores, -torch.inf), or masked_fill.
     """
-    return attended(
-        q,
-        k,
-        v,
-        keep,
-        hide=unchanged,
-        mend=unchanged,
-        power=lambda distances, keep: distances.exp() * keep,
-        close=lambda weights, keep: weights.nan_to_num(0.0),
-    )
+
+    def weigh(scores, keep):
+        powers = (scores - scores.detach().amax(-1, keepdim=True)).exp() * keep
+        return (powers / powers.sum(-1, keepdim=True)).nan_to_num(0.0)
+
+    return attended(q, k, v, keep, hide=unchanged, mend=unchanged, weigh=weigh, close=unchanged)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -662,7 +656,7 @@ def no_maximum_subtracted_with_a_mask(q, k, v, keep=None):
 
     Hide scores with -inf and use torch.softmax, with a mask as without.
     """
-    return attended(q, k, v, keep, shift=shifted if keep is None else unchanged)
+    return attended(q, k, v, keep, weigh=softmax if keep is None else without_maximum)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -671,7 +665,7 @@ def no_maximum_subtracted_without_a_mask(q, k, v, keep=None):
 
     Use torch.softmax, or subtract the maximum of each row first, without a mask as with one.
     """
-    return attended(q, k, v, keep, shift=unchanged if keep is None else shifted)
+    return attended(q, k, v, keep, weigh=without_maximum if keep is None else softmax)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -847,10 +841,10 @@ def best_key_only(q, k, v, keep=None):
     That is argmax. Softmax leaves something for the other keys.
     """
 
-    def best(distances, keep):
-        return torch.zeros_like(distances).scatter(-1, distances.argmax(-1, keepdim=True), 1.0)
+    def best(hidden, keep):
+        return torch.zeros_like(hidden).scatter(-1, hidden.argmax(-1, keepdim=True), 1.0)
 
-    return attended(q, k, v, keep, power=best)
+    return attended(q, k, v, keep, weigh=best)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_values, null=True)
@@ -1590,13 +1584,12 @@ def maximum_begins_with_zero(q, k, v, keep=None):
 
     Begin with -inf, or take the maximum of the row.
     """
-    return attended(
-        q,
-        k,
-        v,
-        keep,
-        shift=lambda hidden: hidden - hidden.detach().amax(-1, keepdim=True).clamp(min=0),
-    )
+
+    def weigh(hidden, keep):
+        powers = (hidden - hidden.detach().amax(-1, keepdim=True).clamp(min=0)).exp()
+        return powers / powers.sum(-1, keepdim=True)
+
+    return attended(q, k, v, keep, weigh=weigh)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
@@ -1607,13 +1600,18 @@ def softmax_alone_in_float32(q, k, v, keep=None):
     need float32 as well, and float64 must not become float32: convert half precision first.
     """
 
-    def hide(scores, keep):
-        return torch.where(keep, scores, -torch.inf).float()
-
     def close(weights, keep):
         return zero_in_empty_rows(weights, keep).to(q.dtype)
 
-    return attended(q, k, v, keep, widen=unchanged, hide=hide, close=close)
+    return attended(
+        q,
+        k,
+        v,
+        keep,
+        widen=unchanged,
+        weigh=lambda hidden, keep: torch.softmax(hidden, -1, dtype=torch.float32),
+        close=close,
+    )
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)

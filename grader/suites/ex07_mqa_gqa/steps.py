@@ -54,17 +54,8 @@ def zero_in_empty_rows(numbers, keep):
     return torch.where(keep.any(-1, keepdim=True), numbers, 0.0)
 
 
-def shifted(hidden):
-    """The distances from the largest score."""
-    return hidden - hidden.detach().amax(-1, keepdim=True)
-
-
-def exponentials(distances, keep):
-    return distances.exp()
-
-
-def summed(powers):
-    return powers.sum(-1, keepdim=True)
+def softmax(hidden, keep):
+    return torch.softmax(hidden, -1)
 
 
 def converted_back(output, q):
@@ -74,16 +65,14 @@ def converted_back(output, q):
 def attended(
     q, k, v, keep=None, check=evenly_divided, keys=next_to_each_other, values=next_to_each_other,
     widen=raised, scale=inverse_root, hide=filled(-torch.inf), mend=zero_in_empty_rows,  # noqa: B008
-    shift=shifted, power=exponentials, total=summed, close=zero_in_empty_rows,
-    narrow=converted_back,
+    weigh=softmax, close=zero_in_empty_rows, narrow=converted_back,
 ):  # fmt: skip
     """Right, but for the step that a mistake replaces."""
     check(q.shape[-3], k.shape[-3])
     n = q.shape[-3] // k.shape[-3]
     scores = widen(q) @ widen(keys(k, n)).mT * scale(q, k, v)  # (..., H, Lq, Lk)
     keep = everything_if_none(scores, keep)
-    powers = power(shift(mend(hide(scores, keep), keep)), keep)
-    weights = close(powers / total(powers), keep)
+    weights = close(weigh(mend(hide(scores, keep), keep), keep), keep)
     return narrow(weights @ widen(values(v, n)), q)
 
 
