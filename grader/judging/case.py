@@ -14,6 +14,7 @@ class StudentFault(Exception):
         self.detail = detail  # the message of that exception
         self.differs: ValueDifference | None = None  # if the values are wrong
         self.line = 0  # of the submission at which it raised
+        self.timed_out = False  # no answer came in time, and none would when it is explained
         self.returned = True  # the call, if there was one: it neither raised nor ended otherwise
         self.came: Any = None  # what a call returned that should have raised
 

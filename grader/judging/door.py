@@ -49,6 +49,7 @@ class Connection:
             fault = self._fault_of_exception(error, owner, text)
         except AnswerTimedOut as error:
             fault = self._fault_of_timeout(error, text)
+            fault.timed_out = True
         except WorkerFault as error:
             fault = fail_check(str(error), text)
         fault.returned = False

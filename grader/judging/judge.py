@@ -83,8 +83,7 @@ class Judge:
         self._seed = seed
         self._tallies: dict[str, _Tally] = {}
         self._decided: set[str] = set()  # checks that failed or had their last case
-        # May raise, to end the run between two cases.
-        self.before_case: Callable[[], None] = lambda: None
+        self.before_case: Callable[[], None] = lambda: None  # may raise, to end between two cases
         self.errors: list[str] = []  # faults of the suite itself
         self.hard: set[tuple[str, str, str]] = set()  # (name of the student's, kind, check) run
 
@@ -102,8 +101,9 @@ class Judge:
 
     @property
     def failures(self) -> tuple[CheckFailure, ...]:
-        """Return the failed checks, in the order of the suite."""
-        return tuple(t.failed for t in self._tallies.values() if t.failed is not None)
+        """Return the failed checks, in the order of the suite; not those that got no answer."""
+        failed = (t.failed for t in self._tallies.values())
+        return tuple(f for f in failed if f is not None and not f.fault.timed_out)
 
     def verdict(self, check: str) -> Verdict | None:
         """Return the verdict on a check; None if it was not asked."""

@@ -7,6 +7,7 @@ import pytest
 
 from grader.core import catalog
 from grader.core.records import ExerciseReport, Verdict
+from grader.judging.door import Connection
 from grader.submission import answer_file
 from tests.conftest import solution
 
@@ -150,9 +151,14 @@ def test_the_students_own_line_is_shown(graded):
     assert line == f"line {number}: return y[99]"
 
 
-def test_a_hang_costs_seconds_and_the_rest_is_graded(graded):
+def test_a_hang_costs_seconds_once_and_the_rest_is_graded(graded, monkeypatch):
+    waits, tell = [], Connection._fault_of_timeout
+    monkeypatch.setattr(
+        Connection, "_fault_of_timeout", lambda *args: waits.append(args) or tell(*args)
+    )
     source = with_softmax("turns = 1\nwhile True: pass")
     report = graded(SLUG, source, call_seconds=6.0)
+    assert len(waits) == 1  # nothing that explains a failure waits again
     [says, line, cure] = failures(report)["test_values"].splitlines()
     assert says == "no answer within 6 s  [softmax(float32 (7,))]"
     assert line == f"line {source[: source.index('while')].count(chr(10)) + 1}: while True: pass"
