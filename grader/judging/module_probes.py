@@ -70,6 +70,20 @@ class ProbedModule:
                 outputs.append(as_judged_numbers(output).astype(np.float64))
         return np.concatenate(outputs, 1)
 
+    def with_other_weight(self, name: str, x: Tensor) -> Array | None:
+        """Return the output for x while one weight has other numbers; None if there is none."""
+        self._answer(x, HEADS)  # the object is made
+        with begin_probing_case(self._right):
+            state = self._draw_state(HEADS)
+        if name not in state:
+            return None
+        with begin_probing_case(self._student):
+            module = self._objects[HEADS]
+            module.load_state_dict({**state, name: state[name].flip(0) + 0.5}, strict=False)
+            output = module(x.clone())
+            module.load_state_dict(state, strict=False)
+        return as_judged_numbers(output[0] if isinstance(output, tuple) else output)
+
     def _make_cache(self, x: Tensor) -> Any:
         assert self._caches is not None
         sizes = {"batch": len(x), "num_heads": HEADS, "max_len": x.shape[1]}
@@ -189,6 +203,17 @@ def probe_chunks(f: ProbedModule, right: ProbedModule, draw: Draw) -> Fact | Non
     return None if whole is None or chunks is None else find_chunks_fact(whole, chunks, 2)
 
 
+def probe_ignored_weights(f: ProbedModule, right: ProbedModule, draw: Draw) -> Fact | None:
+    """The output depends on the weights of every projection."""
+    x = draw.normal(1, 3, 4)
+    output = f(x)
+    for projection in ("w_q", "w_k", "w_v", "w_o"):
+        other = f.with_other_weight(f"{projection}.weight", x)
+        if other is not None and distance(output, other) == 0:
+            return fact(f"ignores_{projection}")
+    return None
+
+
 def _is_right(f: ProbedModule, right: ProbedModule, x: Tensor, heads: int) -> bool:
     wanted = right(x, heads)
     try:
@@ -198,6 +223,6 @@ def _is_right(f: ProbedModule, right: ProbedModule, x: Tensor, heads: int) -> bo
 
 
 MODULE_PROBES = (
-    probe_memory, probe_chunks, probe_row_sums, probe_heads, probe_other_batch,
-    probe_attended_tokens,
+    probe_memory, probe_ignored_weights, probe_chunks, probe_row_sums, probe_heads,
+    probe_other_batch, probe_attended_tokens,
 )  # fmt: skip

@@ -77,6 +77,11 @@ FACT_SENTENCES = {
     "key_missed": "The output of query {query} does not change with key {key}, which it should "
     "see.",
     "scale_ignored": "The output is the same with a given `scale` and without.",
+    # modules
+    "ignores_w_q": "The output does not change with the weights of `w_q`.",
+    "ignores_w_k": "The output does not change with the weights of `w_k`.",
+    "ignores_w_v": "The output does not change with the weights of `w_v`.",
+    "ignores_w_o": "The output does not change with the weights of `w_o`.",
     # caches, and texts that are continued
     "chunks": "In chunks of {first} and {then} tokens the output of token {token} is another than "
     "at once; outputs differ by up to {change}.",

@@ -187,6 +187,7 @@ def leaking(self, x, answer):
         ("ex06_kv_cache", "CachedAttention", leaking, ["later_token_seen"]),
         ("ex06_kv_cache", "CachedAttention", lambda m, x, a: a.tril(-1) * 0, ["token_missed"]),
         ("ex06_kv_cache", "CachedAttention", growing, ["second_call"]),
+        ("ex06_kv_cache", "CachedAttention", lambda m, x, a: m.w_o(m.w_v(x)), ["ignores_w_q"]),
         ("ex07_mqa_gqa", "GroupedQueryAttention", lambda m, x, a: a * len(x), ["one_batch_only"]),
         ("ex12_attention_block", "FeedForward", leaking, ["later_token_seen"]),
     ],
