@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from grader.core.records import Verdict
@@ -53,14 +54,10 @@ def name_mistake(
 
 
 def find_mistakes(
-    failure: CheckFailure,
-    judge: Judge,
-    known: MistakeCatalogue,
-    only: frozenset[str] = frozenset(),
-    without: frozenset[str] = frozenset(),
-    trials: NameTrials | None = None,
-    runs: StudentRuns | None = None,
-) -> list[Mistake]:
+    failure: CheckFailure, judge: Judge, known: MistakeCatalogue,
+    only: frozenset[str] = frozenset(), without: frozenset[str] = frozenset(),
+    trials: NameTrials | None = None, runs: StudentRuns | None = None,
+) -> list[Mistake]:  # fmt: skip
     """Return every mistake that fits everything that the student's function gave.
 
     without  names of the student's of which no mistake is asked
@@ -138,6 +135,9 @@ def keep_fitting(
     ) or (trials is not None and bool(found) and all(map(trials.tell_apart, found)))
     if len(found) > fully_run or (len(found) <= told_apart and sure):
         return found if sure else []
+    if not sure and trials is not None and _is_nan_of_precision(failure):
+        # A NaN is alike whatever led to it: a trial must show the answer wrong.
+        found = [m for m in found if trials.find_first_wrong(m)]
     same = [m for m in found if _has_same_verdicts(m, judge, known, only, trials)]
     return same or (found if sure else [])
 
@@ -186,6 +186,11 @@ def _fits_other_failures(
 def is_of_precision(failure: CheckFailure) -> bool:
     """Return whether a check failed in half precision or in float64."""
     return bool(_OTHER_PRECISION.search(failure.last_call))
+
+
+def _is_nan_of_precision(failure: CheckFailure) -> bool:
+    differs = failure.fault.differs
+    return is_of_precision(failure) and differs is not None and not np.isfinite(differs.got).all()
 
 
 def is_fault_alike(one: StudentFault, other: StudentFault | None) -> bool:
