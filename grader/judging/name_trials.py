@@ -70,8 +70,9 @@ class NameTrials:
         self._shown: dict[tuple[str, TrialInput], Shown] = {}
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
-        """Keep the mistakes with the student's values on all inputs that are wrong."""
-        return [m for m in mistakes if self.find_unexplained(m) is None]
+        """Keep the mistakes with the student's values where they are wrong, and right elsewhere."""
+        fit = (m for m in mistakes if self.find_unexplained(m) is None)
+        return [m for m in fit if self._is_right_elsewhere(m)]
 
     def find_unexplained(self, mistake: Mistake) -> TrialInput | None:
         """Return the first input on which a mistake has other values than the student's answer."""
@@ -92,23 +93,21 @@ class NameTrials:
         came = next((came for key, came in failing if key == one), None)
         return came is None or self._gives(mistake, one, came)
 
-    def is_right_elsewhere(self, mistake: Mistake) -> bool:
-        """Return whether a mistake is right on the inputs on which the answer ran and is right."""
-        names = self._known.names(mistake)
-        ran = [one for one, wrong in self._wrong.items() if wrong is None]
-        right = [one for one in ran if not set(names).isdisjoint(one[0].of)]
-        return all(self._is_right(mistake, one) for one in right[:COMPARED_INPUTS])
+    def _is_right_elsewhere(self, mistake: Mistake) -> bool:
+        """Return whether a mistake is right on inputs on which the answer ran and is right.
 
-    def _is_right(self, mistake: Mistake, one: TrialInput) -> bool:
-        """Return whether a mistake is right; half precision is left out, as another habit."""
-        wanted = self._wanted[one]
-        if any(map(has_half_precision, wanted)):
-            return True
-        student = self._known.student(mistake)
-        return (
-            find_difference(wanted, run_trial(self._judge, student, *one, wanted, len(wanted)))
-            is None
-        )
+        Half precision is left out, as another habit.
+        """
+        names, student = frozenset(self._known.names(mistake)), self._known.student(mistake)
+        ran = (one for one, wrong in self._wrong.items() if wrong is None)
+        right = (one for one in ran if not names.isdisjoint(one[0].of))
+        told = (one for one in right if not any(map(has_half_precision, self._wanted[one])))
+        for one in islice(told, COMPARED_INPUTS):
+            wanted = self._wanted[one]
+            theirs = run_trial(self._judge, student, *one, wanted, len(wanted))
+            if find_difference(wanted, theirs) is not None:
+                return False
+        return True
 
     def tell_apart(self, mistake: Mistake) -> bool:
         """Return whether a match is no chance: the answer is wrong on inputs in many ways."""

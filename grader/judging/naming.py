@@ -154,15 +154,11 @@ def _has_same_verdicts(
     if trials is None:
         failed = list_failed_checks(names, judge)
         return known.fails(mistake, failed, only or judge.list_checks(names))
-    return (
-        trials.is_right_elsewhere(mistake)
-        and all(
-            known.fault(mistake, judge, f.case) is not None
-            for f in judge.failures
-            if is_of_precision(f) and not f.calls.isdisjoint(names)
-        )
-        and _passes_what_passed(mistake, judge, known, MAX_COMPARED_CASES, MAX_PASSED_CASES)
-    )
+    return all(
+        known.fault(mistake, judge, f.case) is not None
+        for f in judge.failures
+        if is_of_precision(f) and not f.calls.isdisjoint(names)
+    ) and _passes_what_passed(mistake, judge, known, MAX_COMPARED_CASES, MAX_PASSED_CASES)
 
 
 def _fits_other_failures(

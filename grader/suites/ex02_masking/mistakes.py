@@ -904,6 +904,19 @@ def masked_after_the_softmax(scores, keep):
 
 
 @mistake(of="masked_softmax", caught_by=test_values)
+def multiplied_after_the_softmax(scores, keep):
+    """The weights are multiplied by the mask after the softmax, so the rows no longer sum to one.
+
+    Hide the scores before the softmax: a hidden key must not take a share of the sum.
+    """
+
+    def close(weights, keep):
+        return weights * keep
+
+    return masked(scores, keep, hide=unchanged, mend=unchanged, close=close)
+
+
+@mistake(of="masked_softmax", caught_by=test_values)
 def hidden_scores_zero(scores, keep):
     """Hidden scores are set to 0, and e^0 is 1: hidden keys still get a share.
 
