@@ -5,13 +5,19 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+import latex2mathml.converter
 import markdown2
 
 from grader.core.installed_copies import find_project_file
 from grader.core.translation import Words
 from grader.submission.answer_file import locate_lesson_of_submission
 
-_EXTRAS = ["latex", "fenced-code-blocks", "tables"]
+_EXTRAS = ["fenced-code-blocks", "tables"]
+_CODE_OR_FORMULA = re.compile(
+    r"(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>.+?)\$",
+    re.DOTALL,
+)
+_TAKEN_OUT = re.compile("\ue000([0-9]+)\ue001")
 _OUTSIDE_LINK = re.compile(r'<a href="(https?://)')
 _PICTURE = re.compile(r'(?<=<img src=")[\w.]+\.svg(?=")')
 _INSIDE_LINK = re.compile(r'<a href="(?!https?://|#)[^"]*">(.*?)</a>', re.DOTALL)
@@ -32,9 +38,25 @@ def render_lesson(slug: str, words: Words) -> str:
 @lru_cache(maxsize=64)
 def render_lesson_text(text: str) -> str:
     """Return HTML of our own Markdown; links to other files of the project become text."""
-    html = str(markdown2.markdown(text, extras=_EXTRAS))
+    formulas: list[str] = []
+
+    def take_out(found: re.Match[str]) -> str:
+        if found["ticks"]:
+            return found[0]
+        formulas.append(_draw_formula(found))
+        return f"\ue000{len(formulas) - 1}\ue001"
+
+    # markdown2 takes <math> at the start of a line for a block, and its extra "latex" loses the
+    # code spans inside fences: it gets letters for private use in the place of formulas.
+    html = str(markdown2.markdown(_CODE_OR_FORMULA.sub(take_out, text), extras=_EXTRAS))
+    html = _TAKEN_OUT.sub(lambda place: formulas[int(place[1])], html)
     html = _INSIDE_LINK.sub(r"\1", html)
     return _OUTSIDE_LINK.sub(r'<a target="_blank" rel="noopener noreferrer" href="\1', html)
+
+
+def _draw_formula(found: re.Match[str]) -> str:
+    display = "block" if found["block"] else "inline"
+    return str(latex2mathml.converter.convert(found["block"] or found["inline"], display=display))
 
 
 def _embed_picture(path: Path) -> str:
