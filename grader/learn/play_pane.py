@@ -42,7 +42,7 @@ class PlayPane:
 
     async def _tick(self) -> None:
         if self._shown and not self._values:
-            self._draw_controls(await run.io_bound(_list_controls, self._exercise))
+            self._draw_controls(await run.io_bound(_list_controls, self._exercise) or ())
         report = self._state.report(self._slug)
         digest = report.sha256 if report and self._state.is_passed(self._slug) else ""
         grading = report is not None and report.state == "grading"
@@ -51,13 +51,16 @@ class PlayPane:
         self._dirty, self._digest = False, digest
         values = dict(self._values)
         right: Any = await run.io_bound(_play_reference, self._exercise, values)
+        if right is None:  # the server ends
+            return
         self._draw(right.pictures)
         if not digest:
             self._source.set_text(self._words(_BY_REFERENCE))
             self._other.set_content("")
             return
         yours = await run.io_bound(_play_answer, self._state, self._exercise, digest, values)
-        self._compare(right, yours)
+        if yours is not None:
+            self._compare(right, yours)
 
     def _draw_controls(self, controls: Any) -> None:
         from grader.judging.playing import Painted, Slider, Switch
