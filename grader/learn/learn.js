@@ -15,7 +15,14 @@ const learn = {
     this.last = this.component.editor.state.doc;
     const drafts = this.takeDrafts();
     this.timer ??= setInterval(() => this.keep(), this.POLL);
+    this.stopCompletion();
     return drafts;
+  },
+  // A list of completions takes Enter for itself; its sources are what a language has besides its grammar.
+  async stopCompletion() {
+    const { editor, language, languageConfig } = this.component;
+    const support = await this.component.findLanguage(language).load();
+    editor.dispatch({ effects: languageConfig.reconfigure(support.language) });
   },
   text() {
     return this.component.editor.state.doc.toString();

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import time
 
 import pytest
 
@@ -96,6 +97,24 @@ def test_a_mask_is_painted_with_mouse_and_keyboard(page, served):
             "Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32
         )
     page.until("document.querySelectorAll('.cell.off').length === 6")
+
+
+def test_enter_after_a_pause_begins_a_new_line(page):
+    """No list of completions is open then, which would take Enter for itself."""
+    write(page, "")
+    page.run("document.querySelector('.cm-content').focus()")
+    for key in "flag = True":
+        page.send("Input.dispatchKeyEvent", type="char", text=key)
+    page.until("document.querySelector('.status').textContent.includes('saved at')")
+    time.sleep(0.5)  # a list of completions opens after 0.1 s
+    assert page.run("document.querySelector('.cm-tooltip-autocomplete')") is None
+    for kind in ("keyDown", "keyUp"):
+        page.send(
+            "Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13
+        )
+    for key in "b = 2":
+        page.send("Input.dispatchKeyEvent", type="char", text=key)
+    assert page.run(f"{EDITOR}.state.doc.toString()") == "flag = True\nb = 2"
 
 
 def test_the_text_of_an_answer_never_runs_or_hides(page, place):
