@@ -25,7 +25,9 @@ def begin_page(state: LearnState, title: str) -> ui.dark_mode:
 
 async def greet_browser(words: Words) -> bool:
     """Tell a connected browser the language of the page; return whether the page is dark."""
-    lost = words("The server has ended or sleeps. What you write is kept in this browser "
-                 "until `make learn` runs again.")  # fmt: skip
+    # A server that starts again draws a new token, so an old tab cannot come back by itself.
+    lost = words("The server has ended or sleeps. What you write is kept in this browser. "
+                 "If the page does not come back, run `make learn` and open the new address "
+                 "that it prints.")  # fmt: skip
     told = f"learn.say({json.dumps(lost)}, {json.dumps(LANGUAGE_TAGS[words.language])})"
     return bool(await ui.run_javascript(told, timeout=10.0))
