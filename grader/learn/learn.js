@@ -62,6 +62,7 @@ const learn = {
     } catch {} // a full or forbidden store: the server still saves
   },
   async saved(digest) {
+    if (!this.component) return; // the file changed before this tab was ready: it begins with the newest
     this.base = digest;
     const bytes = new TextEncoder().encode(this.text());
     const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

@@ -99,7 +99,7 @@ def test_a_mask_is_painted_with_mouse_and_keyboard(page, served):
     page.until("document.querySelectorAll('.cell.off').length === 6")
 
 
-def test_enter_after_a_pause_begins_a_new_line(page):
+def test_enter_after_a_pause_begins_a_new_line(page, place):
     """No list of completions is open then, which would take Enter for itself."""
     write(page, "")
     page.run("document.querySelector('.cm-content').focus()")
@@ -115,6 +115,15 @@ def test_enter_after_a_pause_begins_a_new_line(page):
     for key in "b = 2":
         page.send("Input.dispatchKeyEvent", type="char", text=key)
     assert page.run(f"{EDITOR}.state.doc.toString()") == "flag = True\nb = 2"
+    wait_until(lambda: (place / "ex01_softmax.py").read_text() == "flag = True\nb = 2")
+
+
+def test_a_file_that_changes_before_the_editor_is_ready_is_no_error(page):
+    early = "Object.create(learn, { component: { value: undefined } }).saved('')"
+    page.run(
+        f"{early}.then(() => (window.ended = 'well'), (error) => (window.ended = String(error))); 0"
+    )
+    assert page.until("window.ended") == "well"
 
 
 def test_the_text_of_an_answer_never_runs_or_hides(page, place):
