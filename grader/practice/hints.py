@@ -156,7 +156,8 @@ def write_hint_progress(place: Path, exercise: Exercise, progress: Progress) -> 
 def _grade_for_hint(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
     from grader.grading.session import grade_all_exercises
 
-    [report] = grade_all_exercises([exercise], place, wall=wall, speed=False).exercises
+    # Always the same draws, so that an unchanged file fails in the same way at the next hint.
+    [report] = grade_all_exercises([exercise], place, wall=wall, speed=False, seed="hint").exercises
     if report.state == "fault":
         faults = [c.why for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
         raise GraderFault("; ".join([report.sentence, *faults]).strip("; "))

@@ -9,6 +9,7 @@ from grader.core.records import CheckResult, Exercise, Verdict
 from grader.core.translation import Words
 from grader.grading.exercise import Run, grade_answer
 from grader.practice import hint_ladder, hints, learner_progress
+from grader.worker.walls import PROCESS
 from tests.conftest import ROOT, solution
 
 EX01 = catalog.find_catalog_exercise("ex01")
@@ -28,6 +29,9 @@ def softmax(x, dim=-1):
 """
 NOT_STABLE = RIGHT_NUMPY.replace("wide - wide.max(axis=axis, keepdims=True)", "wide")
 NO_EMPTY = RIGHT_NUMPY.replace("    wide =", "    assert x.size\n    wide =")
+
+
+GRADE = hints._grade_for_hint
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +80,12 @@ def test_hints_go_from_gentle_to_plain_and_end_there(asked):
     assert (
         asked(BEGUN)[-1] == "This is the last hint; the lesson is docs/lessons/ex01_softmax.en.md."
     )
+
+
+def test_an_unchanged_file_fails_in_the_same_way_at_the_next_hint(tmp_path):
+    (tmp_path / "ex01_softmax.py").write_text(NOT_STABLE)
+    first, second = (GRADE(EX01, tmp_path, PROCESS) for _ in range(2))
+    assert [check.why for check in first.checks] == [check.why for check in second.checks]
 
 
 def test_an_edit_that_does_not_help_goes_on_to_the_next_hint(asked):
