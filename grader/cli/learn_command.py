@@ -50,11 +50,15 @@ def learn(
     from grader.practice.watch.watch_session import prepare_to_watch
 
     prepare_to_watch()
+    from grader.learn.page_choices import choose_first_exercise, read_page_choices
     from grader.learn.serve_page import serve_learn_page
 
     exercises = [e for e in find_course_option().exercises if not e.draft or (name and e in named)]
+    if not lang:
+        words = Words(read_page_choices(submission).language or words.language)
     serve_learn_page(
-        exercises, submission, words=words, start=named[0] if name else exercises[0],
+        exercises, submission, words=words,
+        start=named[0] if name else choose_first_exercise(exercises, submission),
         wall=parse_wall_option(isolation, "cpu"), shows=find_course_option().shows, port=port,
         browse=browser,
     )  # fmt: skip

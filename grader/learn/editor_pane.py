@@ -33,7 +33,7 @@ class EditorPane:
             text, language="C++" if self._exercise.language == "cuda" else "Python",
             on_change=self._change, keymap={"Mod-s": lambda: self.save()},
         ).classes("editor")  # fmt: skip
-        self.shade(bool(state.dark))
+        self.shade(bool(state.choices.dark))
         if problem:
             self.editor.disable()
         with ui.row().classes("status-row"):

@@ -50,6 +50,7 @@ class LearnTab:
     def __init__(self, state: LearnState, slug: str) -> None:
         self._state, self._words, self._slug = state, state.words, slug
         self._buttons: dict[str, ui.button] = {}
+        state.choose(slug=slug)
         if state.report(slug) is None:
             state.request(slug)
         self._dark = begin_page(state, state.words.title(state.exercises[slug]))
@@ -131,14 +132,16 @@ class LearnTab:
     def _speak(self, language: str) -> None:
         self._editor.flush()
         self._state.words = Words(language)
+        self._state.choose(language=language)
         ui.navigate.reload()
 
     async def _change_dark(self) -> None:
-        self._state.dark = self._dark.value = _NEXT_DARK[self._state.dark]
+        self._dark.value = _NEXT_DARK[self._state.choices.dark]
+        self._state.choose(dark=self._dark.value)
         self._shade.set_text(self._dark_text())
         dark = await ui.run_javascript("learn.isDark()")
         self._editor.shade(bool(dark))
 
     def _dark_text(self) -> str:
         names = {None: "Auto", True: "Dark", False: "Light"}
-        return self._words(names[self._state.dark])
+        return self._words(names[self._state.choices.dark])

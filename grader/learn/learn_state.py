@@ -3,14 +3,15 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from grader.core.records import Exercise, ExerciseReport
 from grader.core.translation import Words
+from grader.learn.page_choices import PageChoices, read_page_choices, write_page_choices
 from grader.practice.hints import is_practice_passed
 from grader.practice.watch.watch_screen import WatchView
 from grader.submission import answer_file
@@ -34,7 +35,7 @@ class LearnState:
     words: Words
     wall: Wall = PROCESS
     shows: str = "open"
-    dark: bool | None = None  # None: as the browser prefers
+    choices: PageChoices = field(default_factory=PageChoices)
     view: WatchView = field(default_factory=lambda: WatchView(reports={}, slugs=()))
     shown: Event = field(default_factory=Event)  # set once a browser shows the page
     closing: ExitStack = field(default_factory=ExitStack)  # what ends with the page
@@ -62,6 +63,12 @@ class LearnState:
     def request_all(self) -> None:
         """Have every exercise graded in order, so that the list shows the progress."""
         self._requests.extend(self.exercises)
+
+    def choose(self, **chosen: Any) -> None:
+        """Take up what a person chose, for all tabs and for the next start."""
+        before, self.choices = self.choices, replace(self.choices, **chosen)
+        if self.choices != before:
+            write_page_choices(self.place, self.choices)
 
     @property
     def grades(self) -> str:
@@ -105,5 +112,6 @@ def new_learn_state(
     exercises: Sequence[Exercise], place: Path, words: Words, wall: Wall, shows: str
 ) -> LearnState:
     return LearnState(
-        exercises={e.slug: e for e in exercises}, place=place, words=words, wall=wall, shows=shows
-    )
+        exercises={e.slug: e for e in exercises}, place=place, words=words, wall=wall, shows=shows,
+        choices=read_page_choices(place),
+    )  # fmt: skip

@@ -108,7 +108,7 @@ class OpenFile:
         content = self._begins + text.replace("\n", self._ends)
         if there is not None and there != self._known:
             return backup.write_with_backup(self.path, content, [self.path])[0]
-        _replace_text(self.path.resolve(), content)
+        replace_text(self.path.resolve(), content)
         return None
 
 
@@ -116,7 +116,7 @@ def digest_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _replace_text(path: Path, content: str) -> None:
+def replace_text(path: Path, content: str) -> None:
     """Write a file in one step, so that nobody ever reads half of it; keep its mode."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:

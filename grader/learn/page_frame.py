@@ -20,7 +20,7 @@ def begin_page(state: LearnState, title: str) -> ui.dark_mode:
     for name in ("painting.js", "learn.js"):
         ui.add_head_html(f"<script>{(_HERE / name).read_text('utf-8')}</script>")
     ui.colors(primary="var(--link)")
-    return ui.dark_mode(state.dark)
+    return ui.dark_mode(state.choices.dark)
 
 
 async def greet_browser(words: Words) -> bool:
