@@ -8,6 +8,7 @@ from nicegui import context, ui
 from nicegui.events import GenericEventArguments
 
 from grader.core.records import CheckResult, ExerciseReport
+from grader.learn.code_label import CodeLabel
 from grader.learn.learn_state import LearnState
 from grader.learn.open_files import NotEditable, OpenFile, SavedFile, digest_text
 from grader.practice.hint_ladder import find_failure_to_hint
@@ -16,7 +17,7 @@ from grader.submission.answer_file import is_submission_text_untouched
 
 PAUSE_SECONDS = 0.35  # without a change; then the text is saved
 _NOTEBOOK = "{name} is a notebook: edit it in Jupyter. It is graded here on every save."
-_KEPT = "Another program had saved {file}: its version is kept as {name}."
+_KEPT = "Another tab or program had saved {file}: its version is kept as {name}."
 
 
 class EditorPane:
@@ -37,7 +38,7 @@ class EditorPane:
         if problem:
             self.editor.disable()
         with ui.row().classes("status-row"):
-            self._status = ui.label(problem or self._unchanged()).classes("status")
+            self._status = CodeLabel(problem or self._unchanged()).classes("status")
             self._status.props('role="status"')
             ui.label(self._words("Ctrl-S saves; Esc, then Tab leaves the editor")).classes("soft")
         ui.on("learn_resync", self._resync)
@@ -139,7 +140,7 @@ class EditorPane:
             self.editor.set_value(text)
             self._due = None  # that was no change of the person's
             self._run(f"learn.saved({json.dumps(digest_text(text))})")
-            told = "{file} was changed by another program; this is its text now."
+            told = "{file} was changed by another tab or program; this is its text now."
             self._say(self._words(told, file=self._file.path.name))
         elif there and not self._file.exists:
             told = "{file} was deleted. Its text is still here: Ctrl-S writes it again."

@@ -37,7 +37,7 @@ class ExerciseList:
                 self._draw_state(slug, report)
         self._drawn = reports
         done = sum(map(self._state.is_passed, reports))
-        told = "{done} of {count} exercises are passed"
+        told = "Exercises passed: {done} of {count}"
         self._total.set_text(self._words(told, done=done, count=len(reports)))
 
     def _draw_entry(self, slug: str, *, current: bool) -> None:

@@ -94,7 +94,7 @@ const learn = {
     document.documentElement.lang = language;
     this.reachScrollers();
     const [first, second] = document.querySelectorAll("#popup span");
-    if (first) first.textContent = lost;
+    if (first) first.innerHTML = lost; // a sentence of ours
     if (second) second.textContent = "";
     return this.isDark();
   },

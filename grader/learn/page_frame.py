@@ -7,7 +7,7 @@ from nicegui import ui
 
 from grader.core.translation import Words
 from grader.learn.learn_state import LearnState
-from grader.reporting.html import LANGUAGE_TAGS
+from grader.reporting.html import LANGUAGE_TAGS, mark_up_reported_code
 
 _HERE = Path(__file__).parent
 
@@ -29,5 +29,5 @@ async def greet_browser(words: Words) -> bool:
     lost = words("The server has ended or sleeps. What you write is kept in this browser. "
                  "If the page does not come back, run `make learn` and open the new address "
                  "that it prints.")  # fmt: skip
-    told = f"learn.say({json.dumps(lost)}, {json.dumps(LANGUAGE_TAGS[words.language])})"
-    return bool(await ui.run_javascript(told, timeout=10.0))
+    told = json.dumps([mark_up_reported_code(lost), LANGUAGE_TAGS[words.language]])
+    return bool(await ui.run_javascript(f"learn.say(...{told})", timeout=10.0))

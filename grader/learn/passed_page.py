@@ -10,6 +10,7 @@ from grader.core import catalog, sealed_bundle
 from grader.core.questions import read_questions_toml
 from grader.core.records import Exercise, Speed
 from grader.core.translation import Words
+from grader.learn.code_label import CodeLabel
 from grader.learn.learn_state import LearnState
 from grader.learn.lesson_html import render_lesson_text
 from grader.learn.page_frame import begin_page, greet_browser
@@ -44,7 +45,7 @@ class PassedPage:
             ui.link(f"← {back}", f"/learn/{slug}").classes("back")
         with ui.element("div").classes("after lesson"):
             ui.html(f"<h1>{Markup.escape(title)}</h1>", sanitize=False)
-            self._busy = ui.label(self._words("Reading both answers ...")).props('role="status"')
+            self._busy = CodeLabel(self._words("Reading both answers ...")).props('role="status"')
             self._beside = ui.html("", sanitize=False)
             self._speed = ui.element("section").classes("timed")
             self._draw_next()
@@ -75,7 +76,7 @@ class PassedPage:
             ui.html(f"<h2>{Markup.escape(self._words('How fast yours is'))}</h2>", sanitize=False)
             self._button = ui.button(self._words("Time it"), on_click=self._time)
             self._button.props("flat no-caps")
-            self._told = ui.label().classes("soft").props('role="status"')
+            self._told = CodeLabel().classes("soft").props('role="status"')
             self._drawn = ui.html("", sanitize=False)
             ui.timer(TICK_SECONDS, self._tick)
 

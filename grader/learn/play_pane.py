@@ -7,12 +7,15 @@ from nicegui import run, ui
 from nicegui.events import GenericEventArguments
 
 from grader.core.records import Exercise
+from grader.learn.code_label import CodeLabel
 from grader.learn.learn_state import LearnState
 from grader.reporting.html import render_report_template
 
 TICK_SECONDS = 0.08
 _BY_REFERENCE = "Drawn by the reference. Once the exercise is passed, your own function draws it."
-_BY_YOURS = "Drawn by your own function, behind its wall. The reference differs by at most {most}."
+_BY_YOURS = (
+    "Drawn by your own function, in a separate process. Its values agree with the reference's."
+)
 _OTHERWISE = "Your own function draws something else here:"
 
 
@@ -31,7 +34,7 @@ class PlayPane:
             self._controls = ui.element("div").classes("controls")
             self._pictures = ui.html("", sanitize=False).classes("pictures")
             self._plane = ui.element("div").classes("plane")
-            self._source = ui.label().classes("soft source").props('role="status"')
+            self._source = CodeLabel().classes("soft source").props('role="status"')
             self._other = ui.html("", sanitize=False).classes("pictures")
         ui.timer(TICK_SECONDS, self._tick)
         ui.on("learn_paint", self._paint)
@@ -84,7 +87,7 @@ class PlayPane:
         says = self._words(control.says)
         with ui.element("div").classes("slider"):
             with ui.row().classes("slider-head"):
-                ui.label(says)
+                CodeLabel(says)
                 value = ui.label(f"{control.begin:g}").classes("number")
 
             def change(event: Any) -> None:
@@ -95,10 +98,10 @@ class PlayPane:
                 min=control.low, max=control.high, step=control.step, value=control.begin,
                 on_change=change,
             )  # fmt: skip
-            slider.props["aria-label"] = says
+            slider.props["aria-label"] = says.replace("`", "")
 
     def _draw_painted(self, control: Any) -> None:
-        ui.label(self._words(control.says))
+        CodeLabel(self._words(control.says))
         drawn = render_report_template(
             "painted.html.j2", self._words, name=control.name, rows=control.begin
         )
@@ -122,10 +125,9 @@ class PlayPane:
         if yours.problem:
             self._source.set_text(self._words.said(yours.problem))
             return
-        most = measure_difference(right, yours)
-        if most <= CLOSE:
+        if measure_difference(right, yours) <= CLOSE:
             self._draw(yours.pictures)
-            self._source.set_text(self._words(_BY_YOURS, most=f"{most:.1g}"))
+            self._source.set_text(self._words(_BY_YOURS))
             self._other.set_content("")
         else:
             self._source.set_text(self._words(_OTHERWISE))

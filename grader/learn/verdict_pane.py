@@ -3,6 +3,7 @@
 from nicegui import ui
 
 from grader.core.records import ExerciseReport, Verdict
+from grader.learn.code_label import CodeLabel
 from grader.learn.learn_state import LearnState
 from grader.practice import hints
 from grader.practice.hint_ladder import find_failure_to_hint
@@ -73,9 +74,9 @@ class VerdictPane:
         following = self._state.next_exercise(self._slug)
         with self._passed:
             first, *others = self._list_passed_lines()
-            ui.label(first).classes("good")
+            CodeLabel(first).classes("good")
             for line in others:
-                ui.label(line).classes("learned")
+                CodeLabel(line).classes("learned")
             if self._state.shows == "open":
                 told = self._words("Beside the model answer")
                 ui.link(told, f"/passed/{self._slug}").classes("button")
@@ -112,7 +113,7 @@ class VerdictPane:
 
     def _draw_hint(self, hint: Hint) -> None:
         told = "Hint {number} of {count} on {name}: {hint}"
-        ui.label(
+        CodeLabel(
             self._words(told, number=hint.number, count=hint.count, name=hint.name, hint=hint.text)
         ).classes("hint")
 

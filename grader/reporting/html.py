@@ -71,14 +71,14 @@ def _load_report_templates() -> Environment:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"prose": _mark_up_reported_code, "percent": _render_html_percent}
+    environment.filters |= {"prose": mark_up_reported_code, "percent": _render_html_percent}
     environment.filters |= {"share": _limit_html_share, "advice": fit_advice}
     environment.filters |= {"shade": _render_html_opacity, "tone": _choose_html_tone}
     environment.filters |= {"look": _LOOKS.__getitem__, "speed_look": _choose_html_speed_look}
     return environment
 
 
-def _mark_up_reported_code(text: str) -> Markup:
+def mark_up_reported_code(text: str) -> Markup:
     """Mark the `code` in a sentence as code; all its other text stays text."""
     return Markup(_CODE_SPAN.sub(r"<code>\1</code>", str(escape(text))))
 

@@ -174,7 +174,7 @@ def test_it_ends_cleanly_and_leaves_nothing(tmp_path, tmp_path_factory, busy, en
     _wait_until_gone(left)
     assert list(scratch.iterdir()) == []
     after = terminal.raw.rpartition(END_OF_OWN_SCREEN)[2]
-    assert "0 of 2 exercises are passed. `make watch` goes on from here." in after
+    assert "Exercises passed: 0 of 2. `make watch` goes on from here." in after
     assert "Traceback" not in terminal.raw
 
 
@@ -187,7 +187,7 @@ def test_it_begins_with_the_first_exercise_that_is_not_passed(tmp_path):
     terminal.until("Every exercise here is passed.")
     terminal.interrupt()
     assert terminal.exit_code() == 0
-    assert "2 of 2 exercises are passed." in terminal.text
+    assert "Exercises passed: 2 of 2." in terminal.text
 
 
 def test_without_a_terminal_views_follow_each_other(tmp_path):
@@ -204,7 +204,7 @@ def test_without_a_terminal_views_follow_each_other(tmp_path):
         rest = process.stdout.read()
     assert process.returncode == 0
     assert "\x1b" not in rest
-    assert rest.endswith("0 of 2 exercises are passed. `make watch` goes on from here.\n")
+    assert rest.endswith("Exercises passed: 0 of 2. `make watch` goes on from here.\n")
 
 
 def _skeletons(folder: Path) -> Path:

@@ -8,6 +8,8 @@ import pytest
 from grader.core.diagnosis_records import Diagnosis, PinnedLine
 from grader.core.records import CheckResult, ExerciseReport, Score, Verdict
 from grader.learn.open_files import digest_text
+from grader.practice import hints
+from grader.practice.hints import Hint
 from tests.learn.learn_user import judged, state_of, visited
 from tests.reporting.samples import DIAGNOSIS, HOSTILE
 
@@ -75,7 +77,7 @@ def test_the_page_has_lesson_editor_and_list(state):
         async with visited(state) as user:
             await user.should_see("ex03")
             await user.should_see("Scaled dot-product attention")
-            await user.should_see("0 of 8 exercises are passed")
+            await user.should_see("Exercises passed: 0 of 8")
             assert editor_of(user).value == TEXT
             from nicegui import ui
 
@@ -123,7 +125,7 @@ def test_what_another_program_saves_appears(state, place):
         async with visited(state) as user:
             (place / f"{SLUG}.py").write_text("by_vim = 1\n")
             await eventually(lambda: editor_of(user).value == "by_vim = 1\n")
-            await user.should_see("was changed by another program")
+            await user.should_see("was changed by another tab or program")
 
     run(scenario())
 
@@ -225,6 +227,18 @@ def test_hints_come_one_at_a_time_and_are_remembered(state):
     run(scenario())
 
 
+def test_a_hint_draws_its_code_as_code_and_its_text_as_text(state, monkeypatch):
+    given = Hint(name="softmax", number=1, count=1, kept=True, text="Use `x.max()`, not <b>.")
+    monkeypatch.setattr(hints, "list_given_hints", lambda *_: [given])
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.FAILED, why="x is 1"))
+            await user.should_see("Use <code>x.max()</code>, not &lt;b&gt;.")
+
+    run(scenario())
+
+
 def test_a_course_that_shows_verdicts_only_gives_no_hints(place):
     state = state_of(place, shows="verdicts")
 
@@ -244,7 +258,7 @@ def test_after_passing_the_next_exercise_is_offered(state):
             await user.should_see("ex01_softmax is passed. You now know:")
             await user.should_see("An interviewer asks:")
             await user.should_see("Next: Masking")
-            await user.should_see("1 of 8 exercises are passed")
+            await user.should_see("Exercises passed: 1 of 8")
 
     run(scenario())
 

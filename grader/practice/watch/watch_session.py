@@ -117,7 +117,7 @@ class WatchSession:
     def farewell(self) -> str:
         """Say how many exercises are passed."""
         done = sum(map(is_practice_passed, self._view.reports.values()))
-        told = "{done} of {count} exercises are passed. `make watch` goes on from here."
+        told = "Exercises passed: {done} of {count}. `make watch` goes on from here."
         return self._words(told, done=done, count=len(self._exercises))
 
     def _wait_for_work(self) -> list[str]:
