@@ -86,7 +86,9 @@ def grade_answer(
         judged = _judge_graded_answer(admitted, run)
         speed = _time_graded_answer(exercise, answer, judged.checks, run)
     except NotGraded as why:
-        checks = ungraded.list_ungraded_checks(exercise, str(why), on_cuda=run.on_cuda)
+        checks = ungraded.list_ungraded_checks(
+            exercise, str(why), on_cuda=run.on_cuda, line=why.line
+        )
         judged = JudgedAnswer(why.state, str(why), checks)
         speed = _grade_untimed_answer(exercise, str(why), run)
     except UnmetRequirement as needs:
@@ -258,8 +260,9 @@ def _load_graded_answer(
         if exercise.language != "python":  # what is loaded is a module of ours
             raise GraderFault(f"what was compiled cannot be loaded: {failed.problem}") from None
         raise NotGraded(
-            "unreadable", ungraded.describe_ungraded_import(failed, answer, problems)
-        ) from None
+            "unreadable", ungraded.describe_ungraded_import(failed, answer, problems),
+            line=0 if answer.lines else failed.problem.line or 0,
+        ) from None  # fmt: skip
     except WorkerFault as problem:
         at = ungraded.name_ungraded_line(answer, getattr(problem, "line", None))
         raise NotGraded("unreadable", f"While the file was loaded, {problem}{at}.") from None

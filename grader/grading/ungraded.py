@@ -51,7 +51,9 @@ def name_ungraded_line(answer: Submission, number: int | None) -> str:
     return f" (line {name_submission_line(answer.lines, number)}: {lines[number - 1].strip()})"
 
 
-def list_ungraded_checks(exercise: Exercise, why: str, *, on_cuda: bool) -> tuple[CheckResult, ...]:
+def list_ungraded_checks(
+    exercise: Exercise, why: str, *, on_cuda: bool, line: int = 0
+) -> tuple[CheckResult, ...]:
     """Return the checks of a file that cannot be graded: they keep their points, and earn none."""
     if lacking := requirements.find_unmet_worker_requirement(
         requirements.list_worker_requirements(exercise, on_cuda=on_cuda)
@@ -64,7 +66,7 @@ def list_ungraded_checks(exercise: Exercise, why: str, *, on_cuda: bool) -> tupl
         if check.id in left_out
         else _build_ungraded_check(check, Verdict.NOT_RUN, NEEDS_CUDA)
         if check.cuda and not on_cuda
-        else _build_ungraded_check(check, Verdict.BLOCKED, why)
+        else _build_ungraded_check(check, Verdict.BLOCKED, why, line)
         for check in suite_runner.list_suite_checks(exercise)
     )
 
@@ -77,5 +79,7 @@ def list_ungradable_checks(exercise: Exercise, needs: str) -> tuple[CheckResult,
     )
 
 
-def _build_ungraded_check(check: Check, verdict: Verdict, why: str) -> CheckResult:
-    return CheckResult(id=check.id, says=check.says, points=check.points, verdict=verdict, why=why)
+def _build_ungraded_check(check: Check, verdict: Verdict, why: str, line: int = 0) -> CheckResult:
+    return CheckResult(
+        id=check.id, says=check.says, points=check.points, verdict=verdict, why=why, line=line
+    )

@@ -93,7 +93,7 @@ class EditorPane:
 
     def mark(self, report: ExerciseReport | None) -> None:
         """Mark the line of the first failed check; keep the mark while its text is edited."""
-        failed = None if report is None else find_failure_to_hint(report)
+        failed = None if report is None else _find_check_to_mark(report)
         found = (report.sha256 if report else "", _find_line(failed))
         if report is None or not report.sha256 or found == self._marked:
             return
@@ -204,6 +204,12 @@ class EditorPane:
 
     def _run(self, script: str) -> None:
         self.editor.client.run_javascript(script)
+
+
+def _find_check_to_mark(report: ExerciseReport) -> CheckResult | None:
+    """Return the first failed check, or one of those that a file blocks that cannot be run."""
+    blocked = (c for c in report.checks if c.line and report.state in ("unreadable", "refused"))
+    return find_failure_to_hint(report) or next(blocked, None)
 
 
 def _find_line(failed: CheckResult | None) -> int:

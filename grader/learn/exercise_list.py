@@ -63,7 +63,10 @@ class ExerciseList:
         asked = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
         passed = sum(c.verdict is Verdict.PASSED for c in asked)
         begun = report is not None and report.state == "graded" and asked
-        count.set_text(f"{passed}/{len(asked)}" if begun else "")
+        if begun:
+            count.set_text(f"{passed}/{len(asked)}")
+        elif report is None or report.state in ("not_started", "missing"):
+            count.set_text("")  # otherwise what was passed before stays, until the file runs again
 
 
 def _choose_tone(report: ExerciseReport | None) -> str:

@@ -18,11 +18,12 @@ from grader.worker.walls import PROCESS, Wall
 
 
 class NotGraded(Exception):
-    """The file as a whole cannot be graded: a state and the student's sentence."""
+    """The file as a whole cannot be graded: a state, the student's sentence, and its line."""
 
-    def __init__(self, state: str, sentence: str) -> None:
+    def __init__(self, state: str, sentence: str, *, line: int = 0) -> None:
         super().__init__(sentence)
         self.state = state
+        self.line = line  # of the file; 0 if it is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +100,11 @@ def read_submission_outline(answer: Submission, exercise: Exercise) -> dict[str,
         found: dict[str, Any] = ask_submission_reader(exercise.language, answer.source, **given)
     except UnreadableContent as problem:
         raise NotGraded("unreadable", str(problem)) from None
-    if "unreadable" in found:
-        raise NotGraded("unreadable", clean_worker_text(found["unreadable"]))
-    if "refused" in found:
-        raise NotGraded("refused", clean_worker_text(found["refused"]))
+    for state in ("unreadable", "refused"):
+        if state in found:
+            sentence = clean_worker_text(found[state])
+            named = None if answer.lines else re.match(r"Line (\d{1,6})\b", sentence)
+            raise NotGraded(state, sentence, line=int(named[1]) if named else 0)
     return found
 
 

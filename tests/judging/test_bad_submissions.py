@@ -63,6 +63,24 @@ def test_a_module_on_the_list_that_is_not_installed_is_told(graded):
     )
 
 
+@pytest.mark.parametrize(
+    "line, state, says",
+    [
+        ("def f(x)", "unreadable", "Line 2 is not valid Python (expected ':'): def f(x)"),
+        ("return 1", "unreadable", "The file cannot be imported: SyntaxError: 'return' outside function (line 2: return 1)."),
+        ("torch.softmax", "refused", "Line 2: torch.softmax is not allowed"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_run_names_its_line_once_and_its_checks_point_at_it(
+    graded, line, state, says
+):
+    report = graded(SLUG, f"import torch\n{line}\n")
+    assert report.state == state
+    assert report.sentence.startswith(says)
+    assert report.sentence.lower().count("line 2") == 1
+    assert {c.line for c in report.checks} == {2}
+
+
 def test_a_file_that_ends_the_process_while_it_is_loaded(graded, list_open):
     report = graded(SLUG, "import os\nos._exit(0)\n")
     says = "While the file was loaded, the process ended itself (exit code 0) and gave no answer."

@@ -180,6 +180,22 @@ def test_the_first_failed_check_is_open_with_its_diagnosis_and_its_line_marked(s
     run(scenario())
 
 
+def test_a_file_that_cannot_be_run_has_its_line_marked_and_keeps_its_points(state):
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.PASSED, Verdict.FAILED, why="x is 1", sha256=""))
+            await user.should_see("1/2")
+            broken = checked(Verdict.BLOCKED, state="unreadable")
+            [check] = broken.checks
+            judged(state, replace(broken, checks=(replace(check, line=2, why="invalid syntax"),)))
+            await eventually(lambda: editor_of(user).decorations)
+            assert editor_of(user).decorations[0]["line"] == 2
+            assert editor_of(user).line_tooltips == {2: "invalid syntax"}
+            await user.should_see("1/2")
+
+    run(scenario())
+
+
 def test_a_line_of_another_text_is_not_marked(state):
     async def scenario():
         async with visited(state) as user:

@@ -12,10 +12,11 @@ def describe_worker_error(error: BaseException) -> dict[str, Any]:
     """Return an exception's type name, message, and last line in the submission, for a reply."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
     line = frames[-1].lineno if frames else None
+    says: object = error
     if isinstance(error, SyntaxError) and error.filename == FILENAME:
-        line = error.lineno
+        line, says = error.lineno, error.msg  # the text of the error itself names the line, too
     try:
-        message = str(error)[:MAX_MESSAGE]
+        message = str(says)[:MAX_MESSAGE]
     except BaseException:  # a submission's own exception class may raise even here
         message = ""
     name = type(error).__name__[:100]
