@@ -14,7 +14,8 @@ from grader.submission.answer_file import locate_lesson_of_submission
 
 _EXTRAS = ["fenced-code-blocks", "tables"]
 _CODE_OR_FORMULA = re.compile(
-    r"(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>.+?)\$",
+    r"(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|\$\$(?P<block>.+?)\$\$|\$(?P<inline>.+?)\$"
+    r"|(?<=[\u3000-\u9fff\uff00-\uffef])(?P<end>\n)(?=[\u3000-\u9fff\uff00-\uffef])",
     re.DOTALL,
 )
 _TAKEN_OUT = re.compile("\ue000([0-9]+)\ue001")
@@ -43,6 +44,8 @@ def render_lesson_text(text: str) -> str:
     def take_out(found: re.Match[str]) -> str:
         if found["ticks"]:
             return found[0]
+        if found["end"]:  # between two Chinese signs a browser would draw a space for it
+            return ""
         formulas.append(_draw_formula(found))
         return f"\ue000{len(formulas) - 1}\ue001"
 

@@ -27,6 +27,12 @@ def test_code_inside_a_fence_is_no_span_and_a_dollar_in_code_no_formula():
     assert drawn.count("<math") == 1
 
 
+def test_lines_of_chinese_are_joined_without_a_space_but_not_in_code():
+    drawn = render_lesson_text("一张对照表。\n读别人的代码。\n\n```\n# 甲\n乙\n```\n")
+    assert "一张对照表。读别人的代码。" in drawn
+    assert "甲\n乙" in drawn
+
+
 def test_a_formula_at_the_start_of_a_line_leaves_the_line_its_markdown():
     drawn = render_lesson_text("With\n$d$ = `rope_dim`:\n")
     assert "<code>rope_dim</code>" in drawn
