@@ -33,6 +33,7 @@ class EditorPane:
         self.editor = ui.codemirror(
             text, language="C++" if self._exercise.language == "cuda" else "Python",
             on_change=self._change, keymap={"Mod-s": lambda: self.save()},
+            line_wrapping=True,
         ).classes("editor")  # fmt: skip
         self.shade(bool(state.choices.dark))
         if problem:

@@ -107,6 +107,12 @@ setInterval(() => {
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "s") event.preventDefault();
 });
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !document.querySelector(".exercises.open")) return;
+  const menu = document.querySelector(".menu");
+  menu.click();
+  menu.focus();
+});
 // The value of a cell under the mouse, and the same cell of the maps beside it.
 document.addEventListener("mouseover", (event) => {
   const maps = event.target.closest?.(".maps");

@@ -118,6 +118,35 @@ def test_enter_after_a_pause_begins_a_new_line(page, place):
     wait_until(lambda: (place / "ex01_softmax.py").read_text() == "flag = True\nb = 2")
 
 
+def test_the_verdict_stays_in_its_place_at_a_save_and_long_lines_are_whole(tab, served):
+    tab.open(served.page("ex01_softmax"), width=1366)
+    tab.until(READY)
+    top = tab.run("document.querySelector('.verdict').getBoundingClientRect().top")
+    write(tab, "# " + "long " * 40 + "\n")
+    tab.until("document.querySelector('.status').textContent.includes('saved at')")
+    tab.run("document.querySelector('.status').textContent += ' a name of any length'.repeat(9)")
+    assert tab.run("document.querySelector('.verdict').getBoundingClientRect().top") == top
+    hidden = "(e => e.scrollWidth > e.clientWidth)(document.querySelector('.cm-scroller'))"
+    assert not tab.run(hidden)
+
+
+def test_escape_closes_the_menu_of_a_phone(tab, served):
+    tab.open(served.page("ex01_softmax"), width=390)
+    tab.until(READY)
+    tab.run("document.querySelector('.menu').click()")
+    tab.until("!!document.querySelector('.exercises.open')")
+    for kind in ("keyDown", "keyUp"):
+        tab.send(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key="Escape",
+            code="Escape",
+            windowsVirtualKeyCode=27,
+        )
+    tab.until("!document.querySelector('.exercises.open')")
+    assert tab.run("document.activeElement.className").split().count("menu") == 1
+
+
 def test_a_file_that_changes_before_the_editor_is_ready_is_no_error(page):
     early = "Object.create(learn, { component: { value: undefined } }).saved('')"
     page.run(
