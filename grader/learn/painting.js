@@ -4,7 +4,7 @@ const paint = (cell, on) => {
   if (cell.ariaPressed === String(on)) return;
   cell.ariaPressed = String(on);
   const table = cell.closest(".painted");
-  const cells = [...table.rows].map((row) => [...row.querySelectorAll("button")].map((b) => b.ariaPressed === "true"));
+  const cells = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("button")].map((b) => b.ariaPressed === "true"));
   document.dispatchEvent(new CustomEvent("paint", { detail: { name: table.dataset.name, cells } }));
 };
 document.addEventListener("pointerdown", (event) => {

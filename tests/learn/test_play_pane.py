@@ -4,7 +4,7 @@ from nicegui import ui
 
 from grader.core.records import Verdict
 from grader.core.translation import Words
-from grader.judging.playing import Bars
+from grader.judging.playing import Bars, Grid
 from grader.learn import play_pane
 from grader.learn.play_pane import PlayPane
 from grader.learn.play_runner import Played, list_controls
@@ -55,3 +55,13 @@ def test_a_picture_titled_with_code_draws_it_as_code():
     assert "Score of <code>cat</code>" in drawn
     assert "<code>q</code>" in drawn
     assert "`" not in drawn
+
+
+def test_queries_and_keys_are_named_in_chinese_too():
+    words = Words("zh")
+    grid = Grid(title="Weights", rows=("query 0",), columns=("key 0",), values=((1.0,),))
+    pictures = render_report_template("pictures.html.j2", words, pictures=[("Grid", grid)])
+    painted = render_report_template("painted.html.j2", words, name="keep", rows=((True,),))
+    for drawn in (pictures, painted):
+        assert '<th scope="row">查询 0</th>' in drawn
+        assert '<th scope="col">键 0</th>' in drawn
