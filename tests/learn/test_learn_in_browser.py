@@ -118,6 +118,7 @@ def test_enter_after_a_pause_begins_a_new_line(page, place):
     wait_until(lambda: (place / "ex01_softmax.py").read_text() == "flag = True\nb = 2")
 
 
+@pytest.mark.weekly
 def test_the_verdict_stays_in_its_place_at_a_save_and_long_lines_are_whole(tab, served):
     tab.open(served.page("ex01_softmax"), width=1366)
     tab.until(READY)
@@ -130,6 +131,7 @@ def test_the_verdict_stays_in_its_place_at_a_save_and_long_lines_are_whole(tab, 
     assert not tab.run(hidden)
 
 
+@pytest.mark.weekly
 def test_escape_closes_the_menu_of_a_phone(tab, served):
     tab.open(served.page("ex01_softmax"), width=390)
     tab.until(READY)
@@ -165,6 +167,7 @@ def test_the_text_of_an_answer_never_runs_or_hides(page, place):
         assert sign not in page.run(SHOWN)
 
 
+@pytest.mark.weekly
 def test_an_answer_that_hangs_gives_way_to_the_next_and_typing_goes_on(page, place):
     write(page, "while True:\n    pass\n")
     page.until("document.querySelector('.busy').textContent.includes('Grading')")
@@ -173,6 +176,7 @@ def test_an_answer_that_hangs_gives_way_to_the_next_and_typing_goes_on(page, pla
     page.until("document.querySelector('.passed').textContent.includes('is passed')")
 
 
+@pytest.mark.weekly
 def test_a_deleted_file_is_told_and_comes_back(page, place):
     file = place / "ex01_softmax.py"
     text = file.read_text()
@@ -182,6 +186,7 @@ def test_a_deleted_file_is_told_and_comes_back(page, place):
     wait_until(lambda: file.exists() and file.read_text() == text + "# more\n")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_can_be_read_at_every_width(tab, served, width, scheme):
@@ -194,6 +199,7 @@ def test_the_page_can_be_read_at_every_width(tab, served, width, scheme):
         assert tab.run(TOO_FAINT) == [], f"{view}, {width}, {scheme}"
 
 
+@pytest.mark.weekly
 def test_every_control_has_a_name(page):
     unnamed = page.run("""[...document.querySelectorAll('button, a, input, [role=slider], [contenteditable=true], nav, section')]
       .filter(e => !(e.ariaLabel || e.textContent.trim() || e.title || e.closest('.cm-panel')))
@@ -204,6 +210,7 @@ def test_every_control_has_a_name(page):
     assert page.run("document.documentElement.lang") == "en"
 
 
+@pytest.mark.weekly
 def test_what_is_typed_while_the_server_is_dead_is_saved_by_the_next_one(tmp_path, tab):
     file = tmp_path / "ex01_softmax.py"
     file.write_text(WRONG)
@@ -220,6 +227,7 @@ def test_what_is_typed_while_the_server_is_dead_is_saved_by_the_next_one(tmp_pat
         tab.until("document.querySelector('.status')?.textContent.includes('restored') ?? false")
 
 
+@pytest.mark.weekly
 def test_an_older_text_never_overwrites_a_newer_file(tmp_path, tab):
     file = tmp_path / "ex01_softmax.py"
     file.write_text(WRONG)
