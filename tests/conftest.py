@@ -11,6 +11,7 @@ import pytest
 
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
+from grader.judging import time_limit
 from grader.worker import requirements
 from grader.worker.nursery import Nursery
 from grader.worker.walls import PROCESS, Wall
@@ -58,7 +59,7 @@ def graded(nursery, tmp_path, monkeypatch):
     Its failures are explained as long as it takes, however busy the machine is.
     """
     for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS"):
-        monkeypatch.setattr(f"grader.judging.time_limit.{name}", 60.0)
+        monkeypatch.setattr(time_limit, name, 60.0)
     from grader.grading.exercise import Run, grade_answer
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:

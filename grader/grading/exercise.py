@@ -93,11 +93,8 @@ def grade_answer(
         speed = _grade_untimed_answer(exercise, str(why), run)
     except UnmetRequirement as needs:
         judged = JudgedAnswer(checks=ungraded.list_ungradable_checks(exercise, str(needs)))
-        speed = (
-            _time_graded_answer(exercise, answer, judged.checks, run)
-            if answer is not None
-            else None
-        )
+        if answer is not None:
+            speed = _time_graded_answer(exercise, answer, judged.checks, run)
     except Exception as error:  # a hole of ours: it must not cost the exercises after this one
         judged = JudgedAnswer("fault", ungraded.describe_grading_fault(error))
     return _build_graded_report(exercise, path, answer, judged, speed, started)

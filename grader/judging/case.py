@@ -19,6 +19,13 @@ class StudentFault(Exception):
         self.came: Any = None  # what a call returned that should have raised
 
 
+class MetaLeftOut(BaseException):
+    """Raised by a call with tensors on the device meta, where such calls are left out.
+
+    It is no `Exception`: no script takes it for what an answer raises.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueDifference:
     """Wrong values, as float64, bool or int: answer, exact values, and where these differ."""

@@ -17,10 +17,10 @@ import pytest
 import torch
 
 from grader.core.records import CheckResult, Verdict
-from grader.judging.case import CURRENT_CASE, Case, LastCall, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, LastCall, MetaLeftOut, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check, CheckCase
-from grader.judging.student import MetaLeftOut, Student
+from grader.judging.student import Student
 
 NEEDS_CUDA = "needs CUDA"
 JUDGE_PLUGIN_NAME = "judge"

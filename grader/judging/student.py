@@ -16,7 +16,7 @@ from torch import Tensor
 
 from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Submission
 from grader.judging import contract, describe
-from grader.judging.case import LastCall, fail_check, find_case
+from grader.judging.case import LastCall, MetaLeftOut, fail_check, find_case
 from grader.judging.door import Connection
 from grader.judging.gradients import (
     GradientExchange,
@@ -31,13 +31,6 @@ from grader.worker.client import CALLABLE_ATTRIBUTE, Client, ObjectHandle, Worke
 from grader.worker.faults import WorkerFault
 
 _UNDECLARED = DeclaredFunction(name="", signature="()")
-
-
-class MetaLeftOut(BaseException):
-    """Raised by a call with tensors on the device meta, where such calls are left out.
-
-    It is no `Exception`: no script takes it for what an answer raises.
-    """
 
 
 class Student:
@@ -213,15 +206,9 @@ class _Call:
         client, guard, owner = self._door.client, self._door.guard, self._called_name(args)
         sent = [_as_judged_handle(x) for x in args]
         answer: WorkerAnswer = guard(
-            owner,
-            text,
-            client.call,
-            _as_judged_handle(self._on),
-            self._name,
-            sent,
-            kwargs,
+            owner, text, client.call, _as_judged_handle(self._on), self._name, sent, kwargs,
             graph=False,
-        )
+        )  # fmt: skip
         value = answer.value
         parts = value if isinstance(value, tuple | list) else [value]
         found = [

@@ -5,12 +5,12 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from grader.judging.case import find_case
+from grader.judging.case import MetaLeftOut, find_case
 from grader.judging.coarse_values import compare_numbers_coarsely
 from grader.judging.copied_values import copy_mutant_value
 from grader.judging.judge import Judge
 from grader.judging.marks import Check, CheckCase, Trial
-from grader.judging.student import MetaLeftOut, Student
+from grader.judging.student import Student
 from grader.judging.time_limit import check_time
 
 LEFT_OUT = "the rest is left out"  # the last value where a call on the device meta is

@@ -4,7 +4,6 @@ import mmap
 import os
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,8 +28,8 @@ from grader.worker.patience import (
     receive_reply_from_worker,
     send_request_to_worker,
 )
+from grader.worker.shared_memory import make_shared_memory
 
-ARENA_BYTES = 512 << 20  # of address space; only pages that were written take memory
 MAX_RESTARTS = 5
 UNCOUNTED_SECONDS = 0.05  # of requests, before it is asked again what a worker has used
 LINE_SECONDS = 3.0  # for a worker to say where it is; one that computes in C may not
@@ -67,7 +66,7 @@ class Supervisor:
         self._prelude = prelude  # the text that runs before the submission
         self._core = core  # the processor to which the worker is bound
         self._gives_back = gives_back  # freed memory goes back at once: for measuring memory
-        self._descriptors = (_make_worker_arena("inputs"), _make_worker_arena("answers"))
+        self._descriptors = (make_shared_memory("inputs"), make_shared_memory("answers"))
         self.inputs, self.answers = (wire.Arena(mmap.mmap(fd, 0)) for fd in self._descriptors)
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed by us)
         self._program = (
@@ -291,18 +290,3 @@ class LoadFailed(WorkerFault):
         problem = decode_worker_exception(error)
         super().__init__(f"the file could not be loaded again after a crash ({problem})")
         self.problem = problem
-
-
-def _make_worker_arena(name: str) -> int:
-    """Return a descriptor of memory for two processes; on Linux its size is sealed."""
-    if sys.platform == "linux":
-        import fcntl
-
-        descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(descriptor, ARENA_BYTES)
-        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-        return descriptor
-    with tempfile.TemporaryFile() as file:  # no memfd: an unlinked file serves
-        os.ftruncate(file.fileno(), ARENA_BYTES)
-        return os.dup(file.fileno())

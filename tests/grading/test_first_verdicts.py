@@ -103,7 +103,7 @@ def test_a_save_ends_the_search_for_the_mistake_and_keeps_the_nursery(nursery, t
     session._nursery = nursery
     session._grade_exercise(SLUG)
     assert screen.failed == 1
-    assert session.farewell().startswith("1 of 1")
+    assert session.farewell().startswith("Exercises passed: 1 of 1")
     assert session._nursery is nursery
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from grader.worker.faults import AnswerRaised, AnswerTimedOut, NoAnswer, WorkerDied
-from grader.worker.supervisor import ARENA_BYTES
+from grader.worker.shared_memory import ARENA_BYTES
 from tests.conftest import solution
 from tests.worker.asking import call, worker
 
