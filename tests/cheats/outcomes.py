@@ -17,7 +17,8 @@ from grader.worker import walls
 from tests.cheats.cheat import HERE, Cheat
 from tests.cheats.room import WITNESS, Room
 
-SPARE_SECONDS = 30.0  # beyond two tries at an exercise, and again for the rest of the run
+SPARE_SECONDS = 30.0  # beyond two tries at an exercise
+HUNG_SECONDS = 180.0  # for the rest of the run, on a machine that may be busy
 TRIES = 2  # at a speed, while the machine is too busy
 PATIENT = Limits(call_seconds=60, exercise_seconds=360)
 CALLS = 6  # at their limit, and an exercise is at its own, where waiting can earn nothing
@@ -122,7 +123,7 @@ def _grade(room: Room, cheat: Cheat, wall: str) -> dict[str, Any]:
     command += ["--format", "json", "-o", "../report.json"]
     command += [] if cheat.timed else ["--no-speed"]
     return reap(
-        command, room.path / "course", most_seconds(cheat) + SPARE_SECONDS, surroundings(room)
+        command, room.path / "course", most_seconds(cheat) + HUNG_SECONDS, surroundings(room)
     )
 
 

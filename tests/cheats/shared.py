@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.cheats.cheat import HERE, Cheat
 from tests.cheats.outcomes import (
-    SPARE_SECONDS,
+    HUNG_SECONDS,
     Harm,
     Outcome,
     judged,
@@ -67,7 +67,7 @@ class GradingProcess:
         request = {"slugs": [cheat.exercise, WITNESS], "place": "../submissions",
                    "limits": {cheat.exercise: limits},
                    "open": cheat.past_the_list}  # fmt: skip
-        self._tell({"seconds": most_seconds(cheat) + SPARE_SECONDS, "request": request})
+        self._tell({"seconds": most_seconds(cheat) + HUNG_SECONDS, "request": request})
         done = self._said()
         outcome = judged(self._room, cheat, self.wall, done, self._printed_since(begin))
         self.spoilt = done["ended"] is not None or bool(SPOILS & outcome.harms.keys())
