@@ -22,7 +22,9 @@ sys.path.insert(0, str(ROOT))
 # In the background a shell lets programs ignore Ctrl-C, and ours would do so after us.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["GRADER_KEPT"] = "/dev/null/kept"  # where nothing can be: no test sees what another kept
-os.environ.pop("CI", None)  # tests are of a student's own machine; those of CI name it themselves
+# Tests are of a student's own machine, outside of make; those of CI or of make name it themselves.
+for name in ("CI", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES"):
+    os.environ.pop(name, None)
 collect_ignore = ["packs"]  # a sample of what others write: its checks are for answers
 
 

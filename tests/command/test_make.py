@@ -12,7 +12,7 @@ PUBLIC = "https://download.pytorch.org/whl/"
 
 def make(*args: str, **environment: str) -> str:
     """What `make` prints; pip is told of no index unless `environment` says so."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "MAKE", "MFLAGS"))}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
     clean |= {"PIP_CONFIG_FILE": os.devnull} | environment
     done = subprocess.run(["make", *args], cwd=ROOT, env=clean, capture_output=True, text=True)
     return done.stdout + done.stderr
