@@ -206,7 +206,11 @@ def _render_terminal_next_step(report: Report, words: Words) -> Text:
             return Text.assemble(todo, words("mend what is said above"))
         case StepKind.MEND_CHECK if check is not None:
             says = words.check(e.slug, check.id, check.says)
-            return Text.assemble(todo, says, shows_all if several else "")
+            hint = words("`make hint EX={slug}` gives a hint.", slug=e.slug)
+            own = report.seed is not None  # a learner's own run
+            return Text.assemble(
+                todo, says, shows_all if several else "", f"\n{hint}" if own else ""
+            )
         case StepKind.MEND_SPEED if e.speed is not None:
             return Text.assemble(todo, words.speed(e.slug, e.speed.says), shows_all)
     how = words(" (make grade EX={slug} shows how it was timed)", slug=e.slug)

@@ -114,7 +114,8 @@ def drawn(report: Report) -> str:
                 " 3 of 4 entries differ.",
                 " blocked by: Rows sum to one.",
                 "○ Rows sum to one. needs CUDA",
-                "Next: exercises/ex03_sdpa.py: Rows sum to one.",
+                "Next: exercises/ex03_sdpa.py: Rows sum to one.\n"
+                "`make hint EX=ex03_sdpa` gives a hint.\n"
                 "device cpu, wall process, 1.2 s",
                 "seed abc (SEED=abc repeats this run's inputs)",
                 "sha256 " + "a" * 64,
@@ -135,6 +136,10 @@ def drawn(report: Report) -> str:
 def test_the_terminal_says_it(name, lines):
     text = drawn(REPORTS[name])
     assert [line for line in lines if line not in text] == []
+
+
+def test_only_a_learners_own_run_names_the_next_hint():
+    assert "make hint" not in drawn(replace(REPORTS["graded"], seed=None))
 
 
 def test_neighbours_that_one_check_blocks_are_told_once():
