@@ -35,6 +35,7 @@ from grader.cli.options import (
     check_command_unsealed,
     check_device_option,
     find_course_option,
+    is_project_whole,
     parse_exercise_option,
     parse_exercises_option,
     parse_language_option,
@@ -151,7 +152,13 @@ def hint(
     name: One = None,
     submission: Place = ANSWERS_FOLDER,
     level: Annotated[int | None, typer.Option(help="A certain hint, not the next.")] = None,
-    solution: Annotated[bool, typer.Option(help="Show a solution of what is passed.")] = False,
+    solution: Annotated[
+        bool,
+        typer.Option(
+            help="Show a solution of what is passed.",
+            hidden=not is_project_whole(),
+        ),
+    ] = False,
     isolation: Isolation = "auto",
     lang: Lang = None,
 ) -> None:

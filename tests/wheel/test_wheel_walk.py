@@ -128,7 +128,7 @@ def test_from_a_wrong_answer_by_a_hint_to_a_pass(learner, begun):
     told = learner.run("make", "grade", "EX=ex01")
     assert "10/10" in told
     assert "make show EX=ex01_softmax" in told
-    assert "--solution" not in told  # there is no solution
+    assert "--solution" not in told + learner.run("hint", "--help")  # there is no solution
     told = learner.run("grade", "ex01", "--fresh")
     assert f"`{learner.bin}/attention-by-hand show ex01_softmax`" in told
     assert not re.search(r"\bmake [a-z]+\b|\b[A-Z]+=", told)
