@@ -193,9 +193,15 @@ def errors(error: Array) -> Errors:
     """The size of errors (..., n); entries that are not finite are no errors."""
     if not error.size:
         return Errors()
-    sizes = np.where(np.isfinite(error), np.abs(error), 0.0)
-    rows = np.square(sizes).mean(-1, keepdims=True) if error.ndim else np.square(sizes)
-    return Errors(float(sizes.max()), float(np.sqrt(rows.mean())), float(np.sqrt(rows.max())))
+    sizes = np.abs(error)
+    top = float(sizes.max())
+    if not math.isfinite(top):
+        sizes = np.where(np.isfinite(sizes), sizes, 0.0)
+        top = float(sizes.max())
+    squares = np.square(sizes)
+    rows = np.add.reduce(squares, -1, keepdims=True) / error.shape[-1] if error.ndim else squares
+    mean = np.add.reduce(rows, None) / rows.size
+    return Errors(top, math.sqrt(mean), math.sqrt(rows.max()))
 
 
 def _nudged(x: Any, signs: torch.Generator) -> Any:

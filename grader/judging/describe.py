@@ -47,7 +47,7 @@ def describe_value(x: Any) -> str:
 def _is_large_judged_matrix(x: list[Any]) -> bool:
     """Return whether a list is a matrix of numbers too large to be written out."""
     rows = bool(x) and all(isinstance(row, list) and len(row) == len(x[0]) for row in x)
-    numbers = rows and all(isinstance(entry, bool | int | float) for row in x for entry in row)
+    numbers = rows and all(isinstance(entry, (int, float)) for row in x for entry in row)
     return numbers and len(x) * len(x[0]) > MAX_WRITTEN_ENTRIES
 
 

@@ -32,6 +32,8 @@ class Connection:
         self.leaves_out_meta = leaves_out_meta
         self._problems = problems
         self.answer = answer
+        # Cleaned once: suites make an answer raise hundreds of times.
+        self._lines = clean_worker_text(answer.source).splitlines() if answer else []
 
     def guard(
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
@@ -89,10 +91,9 @@ class Connection:
 
     def _submission_line(self, number: int | None) -> tuple[str, str]:
         """Return the number by which the writer knows a line of the submission, and its text."""
-        lines = clean_worker_text(self.answer.source).splitlines() if self.answer else []
-        if self.answer is None or number is None or not 0 < number <= len(lines):
+        if self.answer is None or number is None or not 0 < number <= len(self._lines):
             return "", ""
-        return name_submission_line(self.answer.lines, number), lines[number - 1].strip()
+        return name_submission_line(self.answer.lines, number), self._lines[number - 1].strip()
 
 
 def _advise_against_numpy(line: str) -> str:

@@ -179,9 +179,9 @@ class Client:
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
         """Return the gradients of a kept call's inputs, given the gradients of its results."""
         # Later calls may have overwritten the tensors of the graph: write them again.
-        given = SentArguments(self._inputs, self._places, _require_wire_handle_id, watch=True)
-        for tensor, _ in list(self._places.values()):
-            given.encode(tensor, "")
+        SentArguments(
+            self._inputs, self._places, _require_wire_handle_id, watch=False
+        ).write_places_again()
         sent = [wire.encode_wire(g, self._inputs, _require_wire_handle_id) for g in gradients]
         request = {"op": "backward", "call": graph, "gradients": sent}
         return self._send_request(request, self._decode)
@@ -215,8 +215,13 @@ class Client:
     def _decode(self, reply: Reply) -> Any:
         if reply.keys() != {"value"}:
             raise frames.WireError("a reply of no known form")
-        value = wire.decode_wire(reply["value"], self._answers, untrusted=True)
-        return _replace_wire_references(value, self._generation())
+        generation = self._generation()
+        return wire.decode_wire(
+            reply["value"], self._answers, untrusted=True,
+            find=lambda number, name: ObjectHandle(
+                number, generation, _clean_worker_type_name(name)
+            ),
+        )  # fmt: skip
 
 
 def decode_worker_exception(error: Any) -> AnswerRaised:
@@ -259,14 +264,3 @@ def _require_wire_handle_id(value: Any) -> int:
     if isinstance(value, ObjectHandle):
         return value.id
     raise TypeError(f"a {type(value).__name__} cannot be sent to a submission")
-
-
-def _replace_wire_references(value: Any, generation: int) -> Any:
-    match value:
-        case wire.ObjectReference():
-            return ObjectHandle(value.id, generation, _clean_worker_type_name(value.type))
-        case list() | tuple():
-            return type(value)(_replace_wire_references(item, generation) for item in value)
-        case dict():
-            return {key: _replace_wire_references(item, generation) for key, item in value.items()}
-    return value

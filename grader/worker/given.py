@@ -10,6 +10,7 @@ from grader.worker.child import frames, wire
 
 # The tensors and arrays of a case by their id, each with its form; kept alive, so the id stays.
 Places = dict[int, tuple[Any, dict[str, Any]]]
+_ARRAYS = Tensor, np.ndarray
 
 
 class SentArguments:
@@ -36,7 +37,7 @@ class SentArguments:
 
     def encode(self, value: Any, label: str) -> Any:
         self._label = label
-        if self._watch and isinstance(value, Tensor | np.ndarray):
+        if self._watch and isinstance(value, _ARRAYS):
             return self._encode_at_place(value)
         if self._watch and type(value) is tuple and _are_all_sent_arrays(value):
             return {"tuple": [self._encode_at_place(item) for item in value]}
@@ -53,6 +54,11 @@ class SentArguments:
         self._at = None
         self._places[id(value)] = value, form
         return form
+
+    def write_places_again(self) -> None:
+        """Write every tensor and array of the case to its place again."""
+        for value, _ in list(self._places.values()):
+            self._encode_at_place(value)
 
     def compare_lists(self, forms: Any) -> None:
         """Compare the encoded lists that the worker returned with those that were sent."""
@@ -79,17 +85,16 @@ class SentArguments:
         return (*changed, *self._changed)
 
     def _is_unchanged(self, at: int, was: bytes) -> bool:
-        # As arrays: comparing memory byte by byte would take longer than most calls.
-        now, then = (np.frombuffer(x, np.uint8) for x in (self._inputs.take(at, len(was)), was))
-        return np.array_equal(now, then)
+        # As bytes: a view is compared byte by byte, which would take longer than most calls.
+        return bytes(self._inputs.take(at, len(was))) == was
 
 
 def _are_all_sent_arrays(values: tuple[Any, ...]) -> bool:
-    return all(isinstance(x, Tensor | np.ndarray) for x in values)
+    return all(isinstance(x, _ARRAYS) for x in values)
 
 
 def _is_sent_number_list(value: Any) -> bool:
     """Return whether `value` is a list of numbers, or of such lists."""
     return isinstance(value, list) and all(
-        isinstance(x, bool | int | float) or _is_sent_number_list(x) for x in value
+        isinstance(x, (int, float)) or _is_sent_number_list(x) for x in value
     )

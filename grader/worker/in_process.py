@@ -7,12 +7,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from grader.worker.child import wire
+from grader.worker.child import frames, wire
 from grader.worker.child.executor import Executor
 from grader.worker.child.prelude import run_worker_prelude
 from grader.worker.child.raised import FILENAME
@@ -39,7 +39,17 @@ def call_without_wall(
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     room = room or make_room_without_wall(Executor)
     room.bind(module, prelude)
-    return Client(room.answer, room.inputs, room.answers, lambda: 1)
+    return Client(partial(_answer_like_worker, room), room.inputs, room.answers, lambda: 1)
+
+
+def _answer_like_worker(room: Executor, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply to a request, or the error of a reply that no worker could send."""
+    reply = room.answer(request)
+    try:
+        frames.encode_frame(reply)
+    except (frames.WireError, MemoryError) as problem:
+        return room.refuse_reply(request, problem)
+    return reply
 
 
 def load_file_without_wall(path: Path, name: str, prelude: str = "") -> ModuleType:

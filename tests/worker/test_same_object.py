@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from grader.worker.faults import AnswerRaised
 from grader.worker.in_process import call_without_wall
 
 
@@ -77,3 +78,10 @@ def test_a_change_of_an_answer_that_is_held_is_seen(client):
     x, _ = call(client, "pair", torch.ones(3), hold=True).value
     call(client, "doubled", x)
     assert client.get(x, "value").tolist() == [2, 2, 2]
+
+
+def test_an_answer_that_no_worker_could_send_is_named_without_a_wall_too():
+    module = ModuleType("submission")
+    module.long = lambda: "x" * 2_000_000
+    with pytest.raises(AnswerRaised, match="WireError: the answer cannot be sent: a header of 2"):
+        call(call_without_wall(module), "long")

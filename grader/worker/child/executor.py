@@ -83,17 +83,20 @@ class Executor:
         """Run one request and return its reply; the submission's exception is an error reply."""
         self.answers.rewind()
         self._drop_objects(request.get("drop", {}))
-        number = {"id": request["id"]} if "id" in request else {}
         try:
             reply: dict[str, Any] = getattr(self, f"_{request['op']}")(request)
-            frames.encode_frame(number | reply)  # raises if the reply is too long
         except frames.WireError as problem:
-            unsent = frames.WireError(f"the answer cannot be sent: {problem}")
-            reply = {"error": self.describe_error(unsent)}
+            return self.refuse_reply(request, problem)
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
             reply = {"error": self.describe_error(error)}
             self.device_lost = _has_worker_lost_gpu()
-        return number | reply
+        return _copy_request_id(request) | reply
+
+    def refuse_reply(self, request: Mapping[str, Any], problem: Exception) -> dict[str, Any]:
+        """Return the reply to a request whose own reply cannot be sent, because of `problem`."""
+        if isinstance(problem, frames.WireError):
+            problem = frames.WireError(f"the answer cannot be sent: {problem}")
+        return _copy_request_id(request) | {"error": self.describe_error(problem)}
 
     def describe_error(self, error: BaseException) -> dict[str, Any]:
         """Return the description of an exception for its reply."""
@@ -218,7 +221,11 @@ class Executor:
                     self._write_back_copies(part, one)
 
     def _decode_value(self, item: Any) -> Any:
-        return _replace_refs(wire.decode_wire(item, self.inputs, untrusted=False), self.handles)
+        return wire.decode_wire(item, self.inputs, untrusted=False, find=self._find_object)
+
+    def _find_object(self, number: int, name: str) -> Any:
+        thing = self.handles[number]
+        return thing.value if isinstance(thing, HeldObject) else thing
 
     def _export(self, value: Any) -> Any:
         return wire.encode_wire(value, self.answers, self._handle_of, dense=True)
@@ -240,6 +247,10 @@ class Executor:
             self._numbers.pop(id(thing), None)
         for number in drop.get("calls", ()):
             self.calls.pop(number, None)
+
+
+def _copy_request_id(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": request["id"]} if "id" in request else {}
 
 
 def _has_worker_lost_gpu() -> bool:
@@ -278,16 +289,3 @@ def _hold_tensors(value: Any) -> Any:
 def _build_worker_list(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
     """Return items as a list if `value` is one, else as a plain tuple, also for a named tuple."""
     return list(items) if isinstance(value, list) else tuple(items)
-
-
-def _replace_refs(value: Any, handles: Mapping[int, Any]) -> Any:
-    """Return a value with the object of each handle in the place of its `ObjectReference`."""
-    match value:
-        case wire.ObjectReference():
-            thing = handles[value.id]
-            return thing.value if isinstance(thing, HeldObject) else thing
-        case list() | tuple():
-            return _build_worker_list(value, (_replace_refs(item, handles) for item in value))
-        case dict():
-            return {key: _replace_refs(item, handles) for key, item in value.items()}
-    return value

@@ -21,14 +21,14 @@ class WireError(Exception):
 
 def encode_frame(header: dict[str, Any]) -> bytes:
     """Return a header as the bytes of one frame."""
-    body = json.dumps(header, allow_nan=False).encode()
+    body = _ENCODER.encode(header).encode()
     if len(body) > MAX_HEADER_BYTES:
         raise WireError(f"a header of {len(body):,} bytes; at most {MAX_HEADER_BYTES:,} are sent")
     return _PREFIX.pack(FRAME_MAGIC, len(body)) + body
 
 
 def send_frame(sock: socket.socket, header: dict[str, Any]) -> None:
-    """Send one frame."""
+    """Send one frame; a `WireError` is raised before anything is sent."""
     sock.sendall(encode_frame(header))
 
 
@@ -58,6 +58,7 @@ def _refuse_frame_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False, check_circular=False)  # a header is a tree
 _JSON = json.JSONDecoder(
     object_pairs_hook=_build_frame_object, parse_constant=_refuse_frame_constant
 )

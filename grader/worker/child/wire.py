@@ -78,13 +78,19 @@ def encode_wire(
     return _Encoder(memory, handle, dense).form(value, 0)
 
 
-def decode_wire(item: Any, arena: Arena, *, untrusted: bool) -> Any:
-    """Return the value that `encode_wire` encoded; objects become `ObjectReference`.
+def decode_wire(
+    item: Any,
+    arena: Arena,
+    *,
+    untrusted: bool,
+    find: Callable[[int, str], Any] = ObjectReference,
+) -> Any:
+    """Return the value that `encode_wire` encoded, with `find(number, type)` for each object.
 
     With `untrusted` (values from a worker) nothing stays shared, arrays and tensors are dense and
     on a device of this machine, and together they have at most the bytes of the arena.
     """
-    return _Decoder(arena, untrusted).value(item, 0)
+    return _Decoder(arena, untrusted, find).value(item, 0)
 
 
 class _Limited:
@@ -109,6 +115,8 @@ class _Encoder(_Limited):
     def form(self, value: Any, depth: int) -> Any:
         self.enter(depth)
         match value:
+            case float() if type(value) is float and math.isfinite(value):
+                return value  # first: lists have thousands of them
             case torch.Tensor() if value.is_meta and not self._dense:
                 return {"tensor": describe_meta_for_wire(value)}
             case torch.Tensor() if can_send_over_wire(value):
@@ -141,21 +149,29 @@ class _Encoder(_Limited):
 
 
 class _Decoder(_Limited):
-    def __init__(self, arena: Arena, untrusted: bool) -> None:
+    def __init__(self, arena: Arena, untrusted: bool, find: Callable[[int, str], Any]) -> None:
         super().__init__()
         self._arena = arena
         self._untrusted = untrusted
+        self._find = find
         self._bytes = len(arena.view)
 
     def value(self, item: Any, depth: int) -> Any:
         self.enter(depth)
         match item:
+            case float() if math.isfinite(item):
+                return item
             case None | bool() | str():
                 return item
             case int():
                 return _check_wire_bits(item)
-            case float() if math.isfinite(item):
-                return item
+            case {"handle": [int(number), str(name)]} if len(item) == 1:
+                if (
+                    type(number) is int
+                    and 0 < number < 1 << 63
+                    and len(name) <= MAX_NAME_CHARACTERS
+                ):
+                    return self._find(number, name)
             case dict() if len(item) == 1:
                 [(kind, content)] = item.items()
                 try:
@@ -189,13 +205,6 @@ class _Decoder(_Limited):
                 return TENSOR_DTYPES[content]
             case "device", str() if _DEVICE.fullmatch(content):
                 return torch.device(content)
-            case "handle", [int(number), str(name)]:
-                if (
-                    type(number) is int
-                    and 0 < number < 1 << 63
-                    and len(name) <= MAX_NAME_CHARACTERS
-                ):
-                    return ObjectReference(number, name)
         raise WireError(f"a value of no known form: {kind!r:.40}")
 
     def _spend_bytes(self, size: int) -> None:

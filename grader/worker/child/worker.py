@@ -171,7 +171,10 @@ def _serve_worker_requests(control: socket.socket, room: Executor) -> None:
         reply = room.answer(request)
         if room.device_lost:  # the next request goes to a new process
             os._exit(frames.DEVICE_LOST_STATUS)
-        frames.send_frame(control, reply)
+        try:
+            frames.send_frame(control, reply)
+        except (frames.WireError, MemoryError) as problem:
+            frames.send_frame(control, room.refuse_reply(request, problem))
 
 
 class _Capped(io.TextIOBase):
