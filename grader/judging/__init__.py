@@ -9,6 +9,7 @@ from grader.judging.hard import Hard
 from grader.judging.held import lasting
 from grader.judging.hunted_exercise import mended_in_place, passes
 from grader.judging.marks import check, mistake, speed, trial, variant
+from grader.judging.parameters import expect_shapes
 from grader.judging.student import Student
 from grader.judging.trials import (
     Summed,
@@ -36,6 +37,7 @@ __all__ = [
     "differentiated",
     "drill",
     "expect",
+    "expect_shapes",
     "gradcheck",
     "gradients",
     "lasting",

@@ -32,19 +32,24 @@ class Connection:
         self.leaves_out_meta = leaves_out_meta
         self._problems = problems
         self.answer = answer
+        self.methods: set[tuple[str, str]] = set()  # of `torch.nn.Module`, found in these classes
         # Cleaned once: suites make an answer raise hundreds of times.
         self._lines = clean_worker_text(answer.source).splitlines() if answer else []
 
-    def guard(
-        self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Return `ask(...)`; raise a `StudentFault` if `owner` has a problem or the call fails."""
+    def log_call(self, owner: str, text: str) -> None:
+        """Log a call in the case; raise a `StudentFault` if `owner` has a problem."""
         case = find_case()
         case.last_call = text
         case.calls.add(text)
         case.called.add(owner)
         if owner in self._problems:
             raise StudentFault(self._problems[owner])
+
+    def guard(
+        self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Return `ask(...)`; raise a `StudentFault` if `owner` has a problem or the call fails."""
+        self.log_call(owner, text)
         try:
             return ask(*args, **kwargs)
         except AnswerRaised as error:

@@ -7,7 +7,7 @@ gradient is an autograd function whose backward pass runs in the submission, so 
 """
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -106,11 +106,15 @@ class StudentObject:
         if name in self._declared.methods:
             method = self._declared.methods[name]
             return _Call(self._door, self, name, method, f"{self._text}.{name}")
-        value = self.read(name)
+        text, found = f"{self._text}.{name}", (self._declared.name, name)
+        if found in self._door.methods:
+            return _Call(self._door, self, name, _UNDECLARED, text)
+        value, inherited = self.read(name), callable(getattr(torch.nn.Module, name, None))
         if value is CALLABLE_ATTRIBUTE:
-            return _Call(self._door, self, name, _UNDECLARED, f"{self._text}.{name}")
-        if callable(getattr(torch.nn.Module, name, None)):
-            text = f"{self._text}.{name}"
+            if inherited:  # need not be read of the next object
+                self._door.methods.add(found)
+            return _Call(self._door, self, name, _UNDECLARED, text)
+        if inherited:
             raise fail_check(
                 f"{text} is {describe.describe_value(value)}, but should be a method", ""
             )
@@ -127,14 +131,24 @@ class StudentObject:
 
     def read(self, name: str) -> Any:
         """Read the attribute `name`, which may be dotted: `read("w_q.weight.grad")`."""
-        text = f"{self._text}.{name}"
-        value = self._door.guard(
-            self._declared.name, text, self._door.client.get, self._handle, name
-        )
-        if wanted := self._declared.attributes.get(name):
-            contract.judge_attribute_form(value, wanted, name, self._sizes, text)
-        find_case().returned(value, name, text)
-        return value
+        return next(self.read_each([name]))
+
+    def read_each(self, names: Iterable[str]) -> Iterator[Any]:
+        """Read attributes with one request; what is wrong with one is raised when it is reached."""
+        names = list(names)
+        values: list[Any] = []
+        for i, name in enumerate(names):
+            text, owner = f"{self._text}.{name}", self._declared.name
+            if values:
+                self._door.log_call(owner, text)
+            else:
+                ask = self._door.client.get_first
+                values = self._door.guard(owner, text, ask, self._handle, names[i:])
+            value = values.pop(0)
+            if wanted := self._declared.attributes.get(name):
+                contract.judge_attribute_form(value, wanted, name, self._sizes, text)
+            find_case().returned(value, name, text)
+            yield value
 
     def __repr__(self) -> str:
         return str(self._text)

@@ -162,13 +162,25 @@ class Client:
 
     def get(self, on: ObjectHandle | None, name: str) -> Any:
         """Return the value of an attribute, or `CALLABLE_ATTRIBUTE`."""
-        request = {"op": "get", "on": _read_wire_handle_id(on), "name": name}
-        return self._send_request(
-            request,
-            lambda reply: (
-                CALLABLE_ATTRIBUTE if reply == {"callable": True} else self._decode(reply)
-            ),
-        )
+        return self.get_first(on, [name])[0]
+
+    def get_first(self, on: ObjectHandle | None, names: Sequence[str]) -> list[Any]:
+        """Return the values of these attributes up to one that raises, but of one at least."""
+
+        def read(reply: Reply) -> list[Any]:
+            methods, values = reply.pop("callable", None), self._decode(reply)
+            if not isinstance(values, list) or not 0 < len(values) <= len(names):
+                raise frames.WireError("values that fit no names")
+            if not isinstance(methods, list):
+                raise frames.WireError("a reply of no known form")
+            for place in methods:
+                if type(place) is not int or not 0 <= place < len(values):
+                    raise frames.WireError("a method that has no name")
+                values[place] = CALLABLE_ATTRIBUTE
+            return values
+
+        request = {"op": "get", "on": _read_wire_handle_id(on), "names": list(names)}
+        return self._send_request(request, read)
 
     def set(self, on: ObjectHandle | None, name: str, value: Any) -> None:
         """Set an attribute."""

@@ -9,8 +9,8 @@ import torch
 
 from grader.core import catalog
 from grader.core.records import DeclaredClass, DeclaredFunction
-from grader.judging import contract
-from grader.judging.case import CURRENT_CASE, Case, StudentFault
+from grader.judging import contract, expect_shapes
+from grader.judging.case import CURRENT_CASE, Case, StudentFault, find_case
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall
 
@@ -206,3 +206,71 @@ def test_an_object_is_held_to_its_attributes(value, says):
     with pytest.raises(StudentFault) as caught:
         pool.keys  # noqa: B018 (it is read)
     assert str(caught.value) == says
+
+
+class Layer(torch.nn.Module):
+    to = None
+
+    def __init__(self, *given):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2, 3))
+        self.bias = None
+
+
+@pytest.fixture
+def layers():
+    """A student with a class, and the requests that its client makes."""
+    module, asked = ModuleType("made_up"), []
+    module.Layer = Layer
+    declared = DeclaredClass(name="Layer", signature="(*given)", methods={})
+    exercise = replace(catalog.find_catalog_exercise("ex04"), classes={"Layer": declared})
+    client = call_without_wall(module)
+    exchange = client._exchange
+
+    def count(request):
+        asked.append((request["op"], *request.get("names", ())))
+        return exchange(request)
+
+    client._exchange = count
+    return Student(exercise, client), asked
+
+
+def test_a_method_of_modules_is_looked_for_once_in_a_class(layers):
+    student, asked = layers
+    for _ in range(3):
+        student.Layer().eval()
+    assert asked.count(("get", "eval")) == 1
+    assert len(asked) == 7
+
+
+def test_what_stands_in_the_place_of_a_method_is_named(layers):
+    student, _ = layers
+    for _ in range(2):
+        with pytest.raises(StudentFault, match=r"^Layer\(\)\.to is None, but should be a method$"):
+            student.Layer().to(torch.float64)
+
+
+def test_attributes_are_read_with_one_request_and_each_is_logged(layers):
+    student, asked = layers
+    weight, bias = student.Layer(3).read_each(["weight", "bias"])
+    assert (weight.shape, bias) == ((2, 3), None)
+    assert asked[1:] == [("get", "weight", "bias")]
+    assert find_case().origin(weight) == ("weight", "Layer(3).weight")
+    assert find_case().last_call == "Layer(3).bias"
+
+
+def test_a_fault_of_an_attribute_comes_when_it_is_reached(layers):
+    student, _ = layers
+    found = student.Layer().read_each(["weight", "missing", "bias"])
+    assert next(found).shape == (2, 3)
+    with pytest.raises(StudentFault, match=r"AttributeError: .*\[Layer\(\)\.missing\]"):
+        next(found)
+
+
+def test_parameters_are_held_to_their_shapes(layers):
+    layer = layers[0].Layer()
+    expect_shapes(layer, {"weight": (2, 3), "bias": None})
+    with pytest.raises(StudentFault, match=r"the shape of weight is \(2, 3\), but should be None"):
+        expect_shapes(layer, {"weight": None, "missing": None})
+    with pytest.raises(StudentFault, match=r"the shape of bias is None, but should be \(2,\)"):
+        expect_shapes(layer, {"weight": (2, 3), "bias": (2,)})

@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from grader.worker.child import wire
-from grader.worker.client import Client, ObjectHandle, decode_worker_exception
+from grader.worker.client import (
+    CALLABLE_ATTRIBUTE,
+    Client,
+    ObjectHandle,
+    decode_worker_exception,
+)
 from grader.worker.faults import AnswerRaised, NoAnswer
 
 
@@ -92,6 +97,34 @@ def test_only_attributes_are_callable():
         replies({"callable": True}).call()
     with pytest.raises(NoAnswer):
         replies({"callable": False}).client.get(None, "x")
+
+
+def values(*items, **more):
+    return {"value": {"list": list(items)}, "callable": []} | more
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        values(), values(1, 2, 3, 4), values(1, 2, callable=[2]), values(1, 2, callable=[-1]),
+        values(1, 2, callable=[True]), values(1, callable=1), values(1, callable=None), values(1, more=1),
+        values(1, error=ERROR), {"value": {"list": [1]}}, {"value": 1, "callable": []},
+        {"value": {"tuple": [1]}, "callable": []}, {"callable": [0]}, values(*[0] * wire.MAX_VALUES),
+        values(*[{"tensor": {"dtype": "uint8", "shape": [999], "at": 0, "bytes": 999, "device": "cpu", "grad": False}}] * 2),
+    ],
+    ids=lambda reply: f"{reply!r:.70}",
+)  # fmt: skip
+def test_what_cannot_be_the_values_of_several_names_is_no_answer_and_rejected(reply):
+    fake = replies(reply)
+    with pytest.raises(NoAnswer, match="the worker sent something that is no answer"):
+        fake.client.get_first(None, ["x", "y", "z"])
+    assert fake.rejected == 1
+
+
+def test_several_names_are_one_request():
+    fake = replies(values(1, None, callable=[1]))
+    assert fake.client.get_first(None, ["x", "y", "z"]) == [1, CALLABLE_ATTRIBUTE]
+    assert [request["names"] for request in fake.requests] == [["x", "y", "z"]]
 
 
 def test_a_reply_that_was_there_before_its_request_is_no_answer():

@@ -113,7 +113,7 @@ def size(value, depth=0):
 ASKS = {
     "call": lambda client: client.call(None, "f", [torch.ones(2)], {}, graph=False).value,
     "graph": lambda client: client.call(None, "f", [torch.ones(2)], {}, graph=True).value,
-    "get": lambda client: client.get(None, "x"),
+    "get": lambda client: client.get_first(None, ["x", "y", "z"]),
     "backward": lambda client: client.backward(1, [torch.ones(2)]),
 }
 
@@ -140,13 +140,17 @@ ERRORS = st.fixed_dictionaries(
 @st.composite
 def replies(draw, arenas, ask):
     """A reply that a real worker could have written."""
-    kind = draw(st.sampled_from(["value", "value", "value", "error", "callable"]))
-    if kind == "error":
+    if draw(st.sampled_from([False, False, False, True])):
         return {"id": ID, "error": draw(ERRORS)}
-    if kind == "callable" and ask == "get":
-        return {"id": ID, "callable": True}
-    form = wire.encode_wire(draw(VALUES), arenas.answers, lambda _: 7, dense=True)
-    return {"id": ID, "value": form} | ({"call": 5} if ask == "graph" else {})
+    value = draw(st.lists(VALUES, min_size=1, max_size=3) if ask == "get" else VALUES)
+    form = wire.encode_wire(value, arenas.answers, lambda _: 7, dense=True)
+    methods = draw(st.lists(st.integers(0, len(value) - 1))) if ask == "get" else []
+    return {"id": ID, "value": form} | more_of(ask, methods)
+
+
+def more_of(ask, methods=()):
+    """What a reply has beside its value."""
+    return {"graph": {"call": 5}, "get": {"callable": list(methods)}}.get(ask, {})
 
 
 EDGES = [0, 1, -1, 15, ARENA, ARENA + 1, 2**31, 2**32, 2**62, 2**63, 2**64, 10**400, True, 2.0, "1"]
@@ -256,7 +260,7 @@ def fuzzed(examples, change):
             arenas.answers.view[:] = b"\xff" * ARENA
         got = outcome(arenas, change(data, reply), ASKS[ask])
         met[type(got) if isinstance(got, WorkerFault) else "value"] += 1
-        after = {"id": ID, "value": {"list": [1]}} | ({"call": 5} if ask == "graph" else {})
+        after = {"id": ID, "value": {"list": [1]}} | more_of(ask)
         assert outcome(arenas, as_json(after), ASKS[ask]) == [1]
 
     one()

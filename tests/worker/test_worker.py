@@ -157,6 +157,15 @@ def test_objects_stay_and_are_reached_by_handle(client):
     assert call(client, "width_of", layer) == 5
 
 
+def test_attributes_are_read_together_up_to_one_that_raises(client):
+    layer = call(client, "Layer", 3)
+    weight, method = client.get_first(layer, ["w.weight", "forward", "missing", "width"])
+    assert weight.shape == (3, 3)
+    assert method is CALLABLE_ATTRIBUTE
+    with pytest.raises(faults.AnswerRaised, match="AttributeError"):
+        client.get_first(layer, ["missing", "width"])
+
+
 def test_gradients_are_asked_of_the_worker(client):
     x, y = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
     answer = client.call(None, "squares", [x, y], {}, graph=True)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import float32
 
-from grader.judging import agree, backward, expect
+from grader.judging import agree, backward, expect, expect_shapes
 from reference import ex04_heads as reference
 
 from .inputs import NAMES, matrices
@@ -21,12 +21,8 @@ def layers(student, draw, device, width=12, heads=4, bias=False, dtype=float32, 
     if bias:
         state |= {f"{name}.bias": draw.normal(width, dtype=dtype) for name in NAMES}
     module = student.MultiHeadAttention(width, heads, **({"bias": True} if bias else {}))
-    for name in NAMES:
-        shapes = {"weight": (width, width), "bias": (width,) if bias else None}
-        for kind, right in shapes.items():
-            shape = getattr(module.read(f"{name}.{kind}"), "shape", None)
-            got = shape if shape is None else tuple(shape)
-            expect(got == right, f"the shape of {name}.{kind} is {got}, but should be {right}")
+    kinds = {"weight": (width, width), "bias": (width,) if bias else None}
+    expect_shapes(module, {f"{name}.{kind}": kinds[kind] for name in NAMES for kind in kinds})
     module.to(device, dtype)
     module.load_state_dict(state, strict=False)  # a layer may have buffers of its own
     oracle = reference.MultiHeadAttention(width, heads, bias=bias)
@@ -97,8 +93,8 @@ def gradients_agree(draw, module, oracle, keep, *, through_weights=False, bias=T
     for name, one, expected in zip(inputs, got, right[: len(got)], strict=True):
         agree(one.to(expected.plain.dtype), expected, says=f"gradient of {name}")
     own = [f"{name}.{kind}.grad" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]
-    for name, expected in zip(own, right[len(got) :], strict=True):
-        agree(module.read(name), expected)
+    for one, expected in zip(module.read_each(own), right[len(got) :], strict=True):
+        agree(one, expected)
 
 
 def sum_of_gradients(parts):

@@ -3,7 +3,7 @@
 import torch
 from torch import float32
 
-from grader.judging import Hard, agree, backward, expect, untouched
+from grader.judging import Hard, agree, backward, expect, expect_shapes, untouched
 from grader.suites.ex06_kv_cache.caches import new_caches
 from reference import ex06_kv_cache as reference
 from reference import raised
@@ -22,13 +22,10 @@ def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
         reference.CachedAttention(width, heads, bias),
     )
     both[0].to(device, dtype)
-    for name, shape in parameters(width, bias).items():
-        got = getattr(both[0].read(name), "shape", None)
-        got = got if got is None else tuple(got)
-        expect(got == shape, f"the shape of {name} is {got}, but should be {shape}")
-    for name in () if bias else parameters(width, True):
-        if name.endswith("bias"):
-            expect(both[0].read(name) is None, f"{name} is there, but no bias was asked for")
+    expect_shapes(both[0], parameters(width, bias))
+    unasked = [] if bias else [x for x in parameters(width, True) if x.endswith("bias")]
+    for name, value in zip(unasked, both[0].read_each(unasked), strict=True):
+        expect(value is None, f"{name} is there, but no bias was asked for")
     load(draw, both, width, bias, dtype)
     return both
 
@@ -52,8 +49,10 @@ def _agree_gradients(draw, layer, right, x, upstream, bias):
         layer.zero_grad()
         [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
         agree(got, expected[0], says="gradient of x")
-        for name, one in zip(parameters(x.shape[-1], bias), expected[1:], strict=True):
-            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+        names = list(parameters(x.shape[-1], bias))
+        found = layer.read_each(f"{name}.grad" for name in names)
+        for name, got, one in zip(names, found, expected[1:], strict=True):
+            agree(got, one, says=f"gradient of {name}")
 
 
 def layer_sizes(draw, sizes):

@@ -12,6 +12,7 @@ from grader.judging import (
     backward,
     check,
     expect,
+    expect_shapes,
     lasting,
     on_meta,
     rejects,
@@ -70,12 +71,11 @@ def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):
     options = {"bias": True} if bias else {}
     module = student.GroupedQueryAttention(d_model, num_heads, num_kv_heads, **options)
     state = weights(draw, widths, d_model, bias, dtype)
-    for name, weight in state.items():
-        right, got = tuple(weight.shape), getattr(module.read(name), "shape", None)
-        got = got if got is None else tuple(got)
-        expect(got == right, f"the shape of {name} is {got}, but should be {right}")
-    for name in widths if not bias else ():
-        expect(module.read(f"{name}.bias") is None, f"{name} has a bias, but should have none")
+    expect_shapes(module, {name: tuple(weight.shape) for name, weight in state.items()})
+    unasked = [] if bias else list(widths)
+    biases = module.read_each(f"{name}.bias" for name in unasked)
+    for name, value in zip(unasked, biases, strict=True):
+        expect(value is None, f"{name} has a bias, but should have none")
     module.to(device, dtype)
     module.load_state_dict(state, strict=False)  # a module may have buffers of its own
     oracle = reference.GroupedQueryAttention(d_model, num_heads, num_kv_heads, bias)
@@ -305,8 +305,10 @@ def layer_gradients_agree(module, oracle, x, mask, upstream, *, every_weight):
     [right] = oracle.forward_gradients(x, mask, upstream=upstream)
     agree(got, right, says="gradient of x")
     if every_weight:
-        for name, right in oracle.weight_gradients(x, mask, upstream=upstream).items():
-            agree(module.read(f"{name}.grad"), right)
+        learned = oracle.weight_gradients(x, mask, upstream=upstream)
+        found = module.read_each(f"{name}.grad" for name in learned)
+        for got, right in zip(found, learned.values(), strict=True):
+            agree(got, right)
 
 
 @check(points=1, needs=[test_layer])

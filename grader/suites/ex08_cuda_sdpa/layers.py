@@ -6,7 +6,7 @@ from itertools import product
 import torch
 from torch import float16, float32, float64
 
-from grader.judging import agree, backward, expect
+from grader.judging import agree, backward, expect, expect_shapes
 from reference import ex08_cuda_sdpa as reference
 from reference import raised
 
@@ -20,10 +20,7 @@ def layers(student, draw, device, dtype=float32, heads=4, width=6, **options):
         parts = "weight", "bias"
         shapes |= {f"{x}_norm.{part}": (width,) for x in "qk" for part in parts}
     module = student.FusedAttention(E, heads, **options)
-    for name, right in shapes.items():
-        shape = getattr(module.read(name), "shape", None)
-        got = shape if shape is None else tuple(shape)
-        expect(got == right, f"the shape of {name} is {got}, but should be {right}")
+    expect_shapes(module, shapes)
     state = {
         name: draw.normal(*shape, dtype=dtype, scale=E**-0.5 if len(shape) > 1 else 1.0)
         for name, shape in shapes.items()
@@ -71,9 +68,10 @@ def agree_gradients(module, oracle, x, keep, *, of_weights=True):
         leaf = x.detach().clone().requires_grad_()
         [got] = backward(module(leaf, keep), leaf, upstream=x)
         agree(got, right, says=f"gradient of x (fused={fused})")
-        for name, one in learned.items():
+        found = module.read_each(f"{name}.grad" for name in learned)
+        for got, one in zip(found, learned.values(), strict=True):
             # That of a bias of k_norm is a sum over all tokens that cancels to 0.
-            agree(module.read(f"{name}.grad"), one._replace(magnitude=4 * one.magnitude))
+            agree(got, one._replace(magnitude=4 * one.magnitude))
 
 
 def two_paths(module, x):

@@ -2,7 +2,7 @@
 
 import torch
 
-from grader.judging import Hard, agree, backward, expect
+from grader.judging import Hard, agree, backward, expect, expect_shapes
 from reference import ex12_attention_block as reference
 
 
@@ -18,10 +18,7 @@ def pair(student, draw, device, name, *sizes, dtype=torch.float32, **options):
     right = getattr(reference, name)(*sizes, **options)
     module = getattr(student, name)(*sizes, **options)
     module.to(device, dtype)
-    for parameter, wanted in right.state_dict().items():
-        got = getattr(module.read(parameter), "shape", None)
-        got, wanted = got if got is None else tuple(got), tuple(wanted.shape)
-        expect(got == wanted, f"the shape of {parameter} is {got}, but should be {wanted}")
+    expect_shapes(module, {name: tuple(x.shape) for name, x in right.state_dict().items()})
     load(module, right, draw, dtype)
     return module, right
 
@@ -85,6 +82,8 @@ def gradients(draw, module, right, *inputs, keep=None, but=()):
         got = backward(output, *leaves, upstream=upstream)
         for name, one, answer in zip(("x", "the context"), got, expected, strict=False):
             agree(one, answer, says=f"gradient of {name}")
-        for name, answer in zip(right.state_dict(), expected[len(leaves) :], strict=True):
-            if name not in but:
-                agree(module.read(f"{name}.grad"), answer, says=f"gradient of {name}")
+        learned = dict(zip(right.state_dict(), expected[len(leaves) :], strict=True))
+        names = [name for name in learned if name not in but]
+        found = module.read_each(f"{name}.grad" for name in names)
+        for name, one in zip(names, found, strict=True):
+            agree(one, learned[name], says=f"gradient of {name}")

@@ -2,7 +2,7 @@
 
 from torch import float32
 
-from grader.judging import expect
+from grader.judging import expect_shapes
 from reference import ex13_mla as reference
 
 
@@ -30,12 +30,8 @@ def new_layers(student, draw, device, sizes, dtype, change=None):
     layer = student.MultiHeadLatentAttention(*sizes)
     right = reference.MultiHeadLatentAttention(*sizes)
     layer.to(device, dtype)
-    state = {}
-    for name, shape in parameters(sizes).items():
-        got = getattr(layer.read(name), "shape", None)
-        got = got if got is None else tuple(got)
-        expect(got == shape, f"the shape of {name} is {got}, but should be {shape}")
-        state[name] = _drawn(draw, shape, dtype)
+    expect_shapes(layer, parameters(sizes))
+    state = {name: _drawn(draw, shape, dtype) for name, shape in parameters(sizes).items()}
     theirs = state if change is None else state | change(state)
     layer.load_state_dict(theirs, strict=False)  # buffers of the student's own are welcome
     right.load_state_dict(state)

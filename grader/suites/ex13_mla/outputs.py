@@ -29,8 +29,10 @@ def agree_gradients(student, draw, device, sizes, t, dtype, absorbed):
         layer.zero_grad()
         [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
         agree(got, expected[0], says="gradient of x")
-        for name, one in zip(parameters(sizes), expected[1:], strict=True):
-            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}")
+        names = list(parameters(sizes))
+        found = layer.read_each(f"{name}.grad" for name in names)
+        for name, got, one in zip(names, found, expected[1:], strict=True):
+            agree(got, one, says=f"gradient of {name}")
 
 
 def agree_differences(student, draw, device, dtype, absorbed):

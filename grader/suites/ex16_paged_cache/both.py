@@ -103,18 +103,17 @@ class Both:
     def agree_pools(self):
         """Compare every token in the pools, at its place by the table of its sequence."""
         self.count()
-        for i, name in enumerate(POOLS):
-            pool = getattr(self.cache, name)
+        for i, (name, pool) in enumerate(zip(POOLS, self.cache.read_each(POOLS), strict=True)):
             for number, right in self.there.items():
                 [got], expected = self._read(number, [pool]), self.right.gather(right)[i]
                 agree(got, expected, says=f"in {name}, by the block table, {name[0]}")
 
     def unwritten(self, call):
         """Make a call, and fail if the pools hold other numbers afterwards."""
-        before = [getattr(self.cache, name) for name in POOLS]
+        before = list(self.cache.read_each(POOLS))
         call()
-        for name, held in zip(POOLS, before, strict=True):
-            same(getattr(self.cache, name), held, says=f"after a refused append, {name}")
+        for name, held, now in zip(POOLS, before, self.cache.read_each(POOLS), strict=True):
+            same(now, held, says=f"after a refused append, {name}")
 
     def stay(self, call):
         """Make a call, and fail if the pools lie elsewhere in memory afterwards."""

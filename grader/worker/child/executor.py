@@ -36,7 +36,7 @@ class Executor:
     {"op": "ping"}                                           -> {"value": None}
     {"op": "call", "on", "name", "args", "kwargs", "graph", "no_grad"?}
                                                              -> {"value", "call"?, "lists"?}
-    {"op": "get", "on", "name"}                              -> {"value"} or {"callable": True}
+    {"op": "get", "on", "names"}                             -> {"value": [...], "callable": [...]}
     {"op": "set", "on", "name", "value"}                     -> {"value": None}
     {"op": "backward", "call", "gradients"}                  -> {"value": [gradient | None, ...]}
     {"op": "chain", "name", "chain", "kwargs"}               -> {"value": the digest of a `Chain`}
@@ -53,6 +53,9 @@ class Executor:
     After a call with {"hold": true} tensors and arrays stay here: each crosses as a handle, which
     later calls can take, and whose "value" is what the tensor then holds. With {"trace": true} the
     reply has the values that each statement computes (see `tracing`), for a diagnosis.
+
+    A `get` has the values of its names up to one that raises; if the first one does, the exception.
+    Of what is callable, a method say, it has the place in that list: the value stays here.
 
     An exception of the submission crosses as {"error": {"type", "message", "line"}}, with the line
     in the submission, if any.
@@ -158,9 +161,22 @@ class Executor:
         return reply
 
     def _get(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        value = self._find_target(request)
-        plain = isinstance(value, torch.Tensor) or not callable(value)
-        return {"value": self._export(value)} if plain else {"callable": True}
+        values: list[Any] = []
+        for name in request["names"]:
+            try:
+                values.append(self._find_target({"on": request["on"], "name": name}))
+            except BaseException:  # whatever a property raises
+                if not values:
+                    raise
+                break
+        methods = [
+            place
+            for place, value in enumerate(values)
+            if callable(value) and not isinstance(value, torch.Tensor)
+        ]
+        for place in methods:
+            values[place] = None
+        return {"value": self._export(values), "callable": methods}
 
     def _set(self, request: Mapping[str, Any]) -> dict[str, Any]:
         *path, name = request["name"].split(".")
