@@ -113,6 +113,19 @@ document.addEventListener("keydown", (event) => {
   menu.click();
   menu.focus();
 });
+// A verdict is drawn anew while checks still run; what a person has unfolded stays unfolded.
+const unfolded = new Set();
+const nameOfFold = (fold) => fold.closest("[id]")?.id;
+document.addEventListener(
+  "toggle",
+  ({ target }) => unfolded[target.open ? "add" : "delete"](nameOfFold(target)),
+  true,
+);
+new MutationObserver((changes) => {
+  for (const drawn of changes.flatMap((change) => [...change.addedNodes]))
+    for (const fold of drawn.parentElement?.querySelectorAll(".verdict details") ?? [])
+      if (drawn.contains(fold) && unfolded.has(nameOfFold(fold))) fold.open = true;
+}).observe(document.documentElement, { childList: true, subtree: true });
 // The value of a cell under the mouse, and the same cell of the maps beside it.
 document.addEventListener("mouseover", (event) => {
   const maps = event.target.closest?.(".maps");

@@ -147,6 +147,39 @@ def test_the_keyboard_alone_writes_an_answer_and_takes_a_hint(tab, served):
     tab.until(f"document.querySelectorAll('.hint').length === {before + 1}")
 
 
+def test_a_failed_check_is_unfolded_by_key_or_click_and_stays_so_when_drawn_anew(tab, served):
+    """Unfolded is told to those who hear the page, by the browser's own tree."""
+    tab.open(served.page("ex01_softmax"))
+    row = "document.querySelector('.folded summary')"
+    tab.until(f"{READY} && !!{row}")
+    name = tab.run(f"{row}.closest('li').id")
+    tab.run(f"{row}.focus()")
+    for key, opened in (("Enter", True), (" ", False), ("Enter", True)):
+        press(tab, key)
+        assert tab.run(f"{row}.parentElement.open") is opened
+        assert is_expanded(tab, row) is opened
+    assert tab.run(f"{row}.nextElementSibling.offsetHeight > 20")
+    tab.run(f"{row}.drawn = true; 0")
+    write(tab, WRONG_THAT_PRINTS + "# again\n")
+    tab.until(f"{row} && !{row}.drawn")
+    assert tab.run(f"document.getElementById({name!r}).querySelector('details').open")
+    tab.run(f"{row}.scrollIntoView()")
+    assert tab.run("document.scrollingElement.scrollTop") == 0  # the bar above is never lost
+    x, y = tab.run(f"(at => [at.x + 60, at.y + 12])({row}.getBoundingClientRect())")
+    for kind in ("mousePressed", "mouseReleased"):
+        tab.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    tab.until(f"!{row}.parentElement.open")
+
+
+def is_expanded(page, element: str) -> bool:
+    """Whether an element is told to be expanded."""
+    found = page.send("Runtime.evaluate", expression=element)["result"]["objectId"]
+    [node] = page.send("Accessibility.getPartialAXTree", objectId=found, fetchRelatives=False)[
+        "nodes"
+    ]
+    return next(p["value"]["value"] for p in node["properties"] if p["name"] == "expanded")
+
+
 def test_after_a_minute_of_sleep_the_page_goes_on_and_nothing_is_lost(tab, served):
     """The server stands still, as on a laptop that sleeps, while the person goes on writing."""
     file = served.place / "ex01_softmax.py"

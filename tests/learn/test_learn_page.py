@@ -180,6 +180,28 @@ def test_the_first_failed_check_is_open_with_its_diagnosis_and_its_line_marked(s
     run(scenario())
 
 
+def test_every_failed_check_has_its_own_lines_folded_below_the_first(state):
+    report = checked(Verdict.FAILED, Verdict.PASSED, Verdict.FAILED, why="x is 1")
+    first, passed, second = report.checks
+    second = replace(second, why="it loops for ever", diagnosis=DIAGNOSIS)
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, replace(report, checks=(first, passed, second)))
+            await user.should_see("1 of 3 checks passed")
+            from nicegui import ui
+
+            drawn = [e.content for e in user.find(ui.html).elements]
+            others = next(c for c in drawn if "it loops for ever" in c)
+            fold = others.partition("<details>")[2].partition("</details>")[0]
+            row, _, lines = fold.partition("</summary>")
+            assert "What went wrong" in row and "Check 2 holds." in row
+            assert "it loops for ever" in lines and "Divided by D." in lines and "<svg" in lines
+            assert not any("x is 1" in c and "<details" in c for c in drawn)
+
+    run(scenario())
+
+
 def test_a_file_that_cannot_be_run_has_its_line_marked_and_keeps_its_points(state):
     async def scenario():
         async with visited(state) as user:
@@ -260,9 +282,10 @@ def test_a_course_that_shows_verdicts_only_gives_no_hints(place):
 
     async def scenario():
         async with visited(state) as user:
-            judged(state, checked(Verdict.FAILED))
-            await user.should_see("0 of 1 checks passed")
+            judged(state, checked(Verdict.FAILED, Verdict.FAILED))
+            await user.should_see("0 of 2 checks passed")
             await user.should_not_see("A hint")
+            await user.should_not_see("What went wrong")  # nothing is told of it
 
     run(scenario())
 
