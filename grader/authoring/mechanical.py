@@ -11,7 +11,6 @@ import torch
 from grader.authoring.changes import MechanicalChange, make_mechanical_changes
 from grader.authoring.mutants import write_variant_to_prove
 from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
-from grader.authoring.reach import list_mechanical_users
 from grader.authoring.side_by_side import SideBySide, TrialValues
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
@@ -20,6 +19,7 @@ from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
+from grader.submission.reach import list_mechanical_users
 from grader.worker.in_process import call_without_wall, load_text_without_wall
 
 CASE_SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial

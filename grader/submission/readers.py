@@ -17,6 +17,7 @@ from grader.submission import (
 from grader.submission.cut_functions import cut_forbidden_from_submission
 from grader.submission.definition_digests import digest_submitted_definitions
 from grader.submission.line_names import name_submission_line
+from grader.submission.repairs import list_repairs_of_submission
 from grader.submission.zip_entries import list_submitted_zip_files, unpack_submitted_zip_file
 
 ReaderReply = dict[str, Any]
@@ -91,6 +92,13 @@ def read_definitions_of_submission(content: bytes) -> ReaderReply:
         return {}
 
 
+def read_repairs_of_submission(
+    content: bytes, *, names: Sequence[str], refused: Sequence[str] = ()
+) -> list[ReaderReply]:
+    """Return edits of a Python file that may mend it, for failures of some names."""
+    return list_repairs_of_submission(_decode_submission_content(content), names, refused)
+
+
 def read_letters_of_submission(content: bytes, *, language: str) -> ReaderReply:
     """Return the tokens of an answer: {"letters", "places": [[from, to], ...]}."""
     found, places = answer_tokens.tokenize_submission(_decode_submission_content(content), language)
@@ -108,6 +116,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "drawn": read_drill_of_submission,
     "definitions": read_definitions_of_submission,
     "letters": read_letters_of_submission,
+    "repairs": read_repairs_of_submission,
     "zipped": list_submitted_zip_files,
     "unzipped": unpack_submitted_zip_file,
 }

@@ -22,8 +22,23 @@ class ReplacementKind(StrEnum):
     CALL = "call removed"
     SLICE = "slice bound dropped"
     STATEMENT = "statement removed"
+    ADDED = "argument added"
+    SIGN_ADDED = "sign or not added"
+    BOUND = "slice bound added"
+    NAME = "name replaced"
+    FUNCTION = "function replaced"
+    NEGATED = "condition replaced"
+    KEYWORD = "keyword argument added"
+    CALL_ADDED = "call added"
 
 
+REPAIRING_KINDS = frozenset(  # that only a repair asks: no mechanical change is one of these
+    (
+        ReplacementKind.ADDED, ReplacementKind.SIGN_ADDED, ReplacementKind.BOUND,
+        ReplacementKind.NAME, ReplacementKind.FUNCTION, ReplacementKind.NEGATED,
+        ReplacementKind.KEYWORD, ReplacementKind.CALL_ADDED,
+    )
+)  # fmt: skip
 Replacement = tuple[ReplacementKind, ast.AST]
 
 OPERATORS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
@@ -80,7 +95,7 @@ def make_mechanical_replacements(
     if isinstance(node, ast.Slice):
         bounds = [name for name in ("lower", "upper", "step") if getattr(node, name)]
         yield from (
-            (ReplacementKind.SLICE, _copy_mutated_node(node, **{name: None})) for name in bounds
+            (ReplacementKind.SLICE, copy_changed_node(node, **{name: None})) for name in bounds
         )
 
 
@@ -94,16 +109,16 @@ def _replace_mutated_operators(node: ast.expr | ast.AugAssign) -> Iterator[Repla
     match node:
         case ast.BinOp() | ast.AugAssign():
             for other in OPERATORS[type(node.op)]:
-                yield ReplacementKind.OPERATOR, _copy_mutated_node(node, op=other())
+                yield ReplacementKind.OPERATOR, copy_changed_node(node, op=other())
         case ast.Compare():
             for i, op in enumerate(node.ops):
                 for choice in COMPARISONS[type(op)]:
                     ops = [*node.ops[:i], choice(), *node.ops[i + 1 :]]
-                    yield ReplacementKind.COMPARISON, _copy_mutated_node(node, ops=ops)
+                    yield ReplacementKind.COMPARISON, copy_changed_node(node, ops=ops)
             yield from _drop_mutated_tuple_members(node)
         case ast.BoolOp():
             swapped = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            yield ReplacementKind.AND_OR, _copy_mutated_node(node, op=swapped)
+            yield ReplacementKind.AND_OR, copy_changed_node(node, op=swapped)
         case ast.UnaryOp():
             yield ReplacementKind.SIGN, node.operand
 
@@ -113,9 +128,9 @@ def _drop_mutated_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
     for i, right in enumerate(node.comparators):
         if isinstance(right, ast.Tuple):
             for j in range(len(right.elts)):
-                fewer = _copy_mutated_node(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
+                fewer = copy_changed_node(right, elts=[*right.elts[:j], *right.elts[j + 1 :]])
                 others = [*node.comparators[:i], fewer, *node.comparators[i + 1 :]]
-                yield ReplacementKind.COMPARISON, _copy_mutated_node(node, comparators=others)
+                yield ReplacementKind.COMPARISON, copy_changed_node(node, comparators=others)
 
 
 def _mutate_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
@@ -139,13 +154,13 @@ def _mutate_default(node: ast.AST) -> Iterator[Replacement]:
 def _mutate_arguments(node: ast.Call) -> Iterator[Replacement]:
     args = node.args
     for i in range(len(args)):
-        yield ReplacementKind.ARGUMENT, _copy_mutated_node(node, args=[*args[:i], *args[i + 1 :]])
+        yield ReplacementKind.ARGUMENT, copy_changed_node(node, args=[*args[:i], *args[i + 1 :]])
     for i in range(len(node.keywords)):
         left = [*node.keywords[:i], *node.keywords[i + 1 :]]
-        yield ReplacementKind.ARGUMENT, _copy_mutated_node(node, keywords=left)
+        yield ReplacementKind.ARGUMENT, copy_changed_node(node, keywords=left)
     for i in range(len(args) - 1):
         turned = [*args[:i], args[i + 1], args[i], *args[i + 2 :]]
-        yield ReplacementKind.EXCHANGE, _copy_mutated_node(node, args=turned)
+        yield ReplacementKind.EXCHANGE, copy_changed_node(node, args=turned)
 
 
 def _mutate_call(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
@@ -168,7 +183,8 @@ def _find_mutated_root_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _copy_mutated_node(node: ast.AST, **fields: Any) -> ast.AST:
+def copy_changed_node(node: ast.AST, **fields: Any) -> ast.AST:
+    """Return a shallow copy of a node with other fields."""
     changed = copy(node)
     for name, value in fields.items():
         setattr(changed, name, value)

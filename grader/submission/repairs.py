@@ -1,0 +1,166 @@
+"""Lists the changes of a submission that may mend it, as edits of its text."""
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+from grader.submission import reach
+from grader.submission.changed_places import (
+    ChangedPlace,
+    list_changed_places,
+    remove_changed_docstrings,
+)
+from grader.submission.file_words import (
+    ATTRIBUTE_CALLS,
+    list_function_parameters,
+    name_called,
+    read_file_words,
+)
+from grader.submission.python_outline import parse_submission
+from grader.submission.repair_replacements import Surroundings, make_repairing_replacements
+from grader.submission.replacements import (
+    Replacement,
+    ReplacementKind,
+    make_mechanical_replacements,
+)
+
+# They may hide a mistake that is elsewhere.
+REMOVALS = frozenset((ReplacementKind.STATEMENT.name, ReplacementKind.CONDITION.name))
+MAX_EDITS = 3000
+MAX_SOURCE_BYTES = 100_000
+MAX_CHANGED_BYTES = 1000  # of one node
+# The likeliest first; before them, with rank 0, all other kinds.
+_RANKS = (
+    frozenset((ReplacementKind.SIGN_ADDED, ReplacementKind.FUNCTION, ReplacementKind.KEYWORD)),
+    frozenset(
+        (
+            ReplacementKind.STATEMENT,
+            ReplacementKind.CONDITION,
+            ReplacementKind.CALL,
+            ReplacementKind.ARGUMENT,
+            ReplacementKind.SLICE,
+        )
+    ),
+    frozenset((ReplacementKind.ADDED, ReplacementKind.BOUND)),
+    frozenset((ReplacementKind.NAME,)),
+    frozenset((ReplacementKind.CALL_ADDED,)),
+)
+
+Edit = dict[str, Any]
+
+
+def list_repairs_of_submission(
+    source: str, names: Collection[str], refused: Collection[str] = ()
+) -> list[Edit]:
+    """Return edits of a file, the likeliest first, of definitions that some names need.
+
+    names    of functions and classes, whose own definitions come before those that they use
+    refused  the last parts of names that the exercise does not allow: no change adds them
+
+    An edit is {"line", "statement", "kind", "rank", "start", "end", "text"}: the line of what is
+    changed and of its statement, how likely it is, the bytes that it replaces, and by what.
+    Nothing in a `while` loop is changed, so that no changed loop is endless.
+    """
+    if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:
+        return []
+    tree = remove_changed_docstrings(parse_submission(source))
+    lister = _RepairLister(source, tree, refused)
+    users, wanted = reach.list_mechanical_users(source), frozenset(names)
+    own = [node for node in tree.body if not wanted.isdisjoint(_list_names(node))]
+    used = [
+        node for node in tree.body
+        if node not in own and any(not wanted.isdisjoint(users[n]) for n in _list_names(node))
+    ]  # fmt: skip
+    found: dict[tuple[int, int, str], Edit] = {}
+    for ranks in ((0, 1, 2), range(3, len(_RANKS) + 1)):
+        edits = chain.from_iterable(lister.list_edits(node, ranks) for node in (*own, *used))
+        for edit in islice(edits, MAX_EDITS - len(found)):
+            found.setdefault((edit["start"], edit["end"], edit["text"]), edit)
+    return sorted(found.values(), key=lambda edit: edit["rank"])  # stable: own definitions first
+
+
+def edit_submission(source: str, edit: Edit) -> str:
+    """Return a text with an edit made."""
+    content = source.encode("utf-8", "surrogatepass")
+    new: bytes = edit["text"].encode("utf-8", "surrogatepass")
+    made: bytes = content[: edit["start"]] + new + content[edit["end"] :]
+    return made.decode("utf-8", "surrogatepass")
+
+
+def _list_names(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Assign(targets=targets):
+            return {target.id for target in targets if isinstance(target, ast.Name)}
+    return set()
+
+
+class _RepairLister:
+    def __init__(self, source: str, tree: ast.Module, refused: Collection[str]) -> None:
+        lines = source.encode("utf-8", "surrogatepass").split(b"\n")
+        self._starts = [0]
+        for line in lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._words = read_file_words(tree, refused)
+
+    def list_edits(self, definition: ast.stmt, ranks: Collection[int]) -> Iterator[Edit]:
+        """Yield the edits of these ranks of a definition at the top of the file."""
+        names: dict[int, tuple[Sequence[str], Sequence[str]]] = {}
+        for scope in (n for n in ast.walk(definition) if isinstance(n, ast.FunctionDef)):
+            names |= dict.fromkeys(map(id, ast.walk(scope)), _list_scope_names(scope))
+        for node, place in list_changed_places(definition, (ast.While,)):
+            if isinstance(node, ast.While) or not isinstance(node, ast.expr | ast.stmt | ast.Slice):
+                continue
+            span = self._find_span(node)
+            if span is None or _is_unchanged_call(node) or _is_unchanged_call(place.parent):
+                continue
+            known, parameters = names.get(id(node), ((), ()))
+            where = Surroundings(place.parent, place.field, self._words, known, parameters)
+            for rank, (kind, other) in _rank_replacements(node, place, where):
+                if rank not in ranks:
+                    continue
+                yield {
+                    "line": node.lineno, "statement": place.statement.lineno, "kind": kind.name,
+                    "rank": rank, "start": span[0], "end": span[1],
+                    "text": _write_changed(other, place),
+                }  # fmt: skip
+
+    def _find_span(self, node: ast.AST) -> tuple[int, int] | None:
+        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if first is None or last is None:
+            return None
+        start = self._starts[first - 1] + node.col_offset  # type: ignore[attr-defined]
+        end = self._starts[last - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        small = end - start <= MAX_CHANGED_BYTES
+        return (start, end) if small or isinstance(node, ast.stmt) else None
+
+
+def _rank_replacements(
+    node: ast.AST, place: ChangedPlace, where: Surroundings
+) -> Iterator[tuple[int, Replacement]]:
+    known = make_mechanical_replacements(node, place.parent, place.field, where.modules)
+    for kind, other in chain(known, make_repairing_replacements(node, where)):
+        rank = next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), 0)
+        yield rank, (kind, other)
+
+
+def _is_unchanged_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and name_called(node) in ATTRIBUTE_CALLS
+
+
+def _list_scope_names(scope: ast.FunctionDef) -> tuple[Sequence[str], Sequence[str]]:
+    parameters = list_function_parameters(scope)
+    bound = [
+        n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ]
+    return list(dict.fromkeys([*parameters, *bound])), parameters
+
+
+def _write_changed(node: ast.AST, place: ChangedPlace) -> str:
+    bare = place.field == "slice" or isinstance(place.parent, ast.Tuple)
+    if isinstance(node, ast.Tuple) and bare:
+        return ", ".join(map(ast.unparse, node.elts))  # brackets around slices are no Python
+    text = ast.unparse(node)
+    return text if isinstance(node, ast.stmt | ast.Slice) else f"({text})"

@@ -1,0 +1,151 @@
+"""The changes that may mend an answer: which there are, where they stand, and what they never add."""
+
+import re
+
+import pytest
+
+from grader.submission.reader_client import UnreadableContent, ask_submission_reader
+from grader.submission.repairs import MAX_SOURCE_BYTES, edit_submission, list_repairs_of_submission
+from tests.conftest import solution
+
+HEAD = '"""Words: 1 + 1."""\nimport math\nimport numpy as np\nimport torch\n\n\ndef used(a, b=None):\n    return a\n\n\n'
+
+
+def changed(body: str, *, params: str = "x, y", kind: str = "", **given) -> list[str]:
+    """What stands in the place of the last line of a function, for each edit of it."""
+    source = f"{HEAD}def f({params}):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    edits = list_repairs_of_submission(source, ["f"], **given)
+    last = source.count("\n")
+    texts = [edit_submission(source, e) for e in edits if e["line"] == last and kind in e["kind"]]
+    return [text.splitlines()[last - 1].strip().removeprefix("return ") for text in texts]
+
+
+@pytest.mark.parametrize(
+    "body, kind, wanted",
+    [
+        ("return x < y", "COMPARISON", "(x <= y)"),
+        ("return x >= y", "COMPARISON", "(x == y)"),
+        ("return x * y", "OPERATOR", "(x @ y)"),
+        ("return x - y", "EXCHANGE", "(y - x)"),
+        ("return x[0, y]", "EXCHANGE", "x[y, 0]"),
+        ("return torch.where(x, y)", "EXCHANGE", "(torch.where(y, x))"),
+        ("return x[y:]", "BOUND", "x[y:-1]"),
+        ("return torch.where(x, y)", "SIGN_ADDED", "torch.where((~x), y)"),
+        ("return x & y", "SIGN_ADDED", "x & (~y)"),
+        ("return x if y is None else 0", "NEGATED", "x if (not y is None) else 0"),
+        ("return x if True else y", "NEGATED", "x if (y is not None) else y"),
+        ("return x.sum(dim=-1)", "KEYWORD", "(x.sum(dim=-1, keepdim=True))"),
+        ("z = x.sum(axis=0, keepdims=True)\nreturn y.sum(axis=0)", "KEYWORD", "(y.sum(axis=0, keepdims=True))"),
+        ("b = y\nreturn used(x)", "KEYWORD", "(used(x, b=b))"),
+        ("return torch.arange(5)", "KEYWORD", "(torch.arange(5, device=x.device))"),
+        ("return np.swapaxes(y, -1)", "ADDED", "(np.swapaxes(y, -1, -2))"),
+        ("return x + y", "NAME", "(y) + y"),
+        ("return wide + y", "NAME", "(x) + y"),
+        ("return x.mT + y", "CALL_ADDED", "x.mT + (np.sqrt(y))"),
+        ("z = y.float()\nreturn x", "CALL_ADDED", "(x.float())"),
+        ("return torch.tril(x)", "FUNCTION", "(torch.triu(x))"),
+        ("return x.to(torch.float16)", "FUNCTION", "x.to((torch.bfloat16))"),
+        ("return x.dtype in (torch.float16,)", "ADDED", "x.dtype in (torch.float16, torch.bfloat16,)"),
+    ],
+)  # fmt: skip
+def test_a_common_slip_has_a_change_that_undoes_it(body, kind, wanted):
+    assert wanted in changed(body, kind=kind)
+
+
+def test_what_is_not_allowed_or_reaches_other_names_is_never_added():
+    assert "(torch.triu(x))" not in changed("return torch.tril(x)", refused=["triu"])
+    assert not [
+        t for t in changed("xp = np if y else torch\nreturn x + y") if re.search(r"\bxp\b", t)
+    ]
+    assert not [t for t in changed('z = getattr(x, "shape")\nreturn y + y') if "getattr" in t]
+    assert changed('return getattr("shape", x)', kind="EXCHANGE") == []
+
+
+def test_a_change_brings_no_word_that_the_file_has_not_but_a_few():
+    source = solution("ex06_kv_cache")
+    known = set(re.findall(r"[A-Za-z_]\w*", source)) | {"keepdim", "keepdims", "mT", "contiguous"}
+    known |= {
+        "True",
+        "False",
+        "None",
+        "not",
+        "and",
+        "or",
+        "is",
+        "in",
+        "pass",
+        "float",
+        "sqrt",
+        "exp",
+    }
+    for edit in list_repairs_of_submission(source, ["KVCache", "CachedAttention"]):
+        if edit["kind"] != "FUNCTION":  # one of a table
+            assert set(re.findall(r"[A-Za-z_]\w*", edit["text"])) <= known, edit
+
+
+def test_the_line_is_that_of_the_file_and_all_else_stays():
+    source = f"{HEAD}def f(x):\n    # é: a comment\n    y = (x +\n         1)\n    return y\n"
+    [edit] = [
+        e for e in list_repairs_of_submission(source, ["f"])
+        if e["kind"] == "OPERATOR" and e["text"] == "(x - 1)"
+    ]  # fmt: skip
+    assert (edit["line"], edit["statement"]) == (13, 13)
+    assert edit_submission(source, edit) == source.replace("x +\n         1", "(x - 1)")
+
+
+def test_own_definitions_come_before_those_that_they_use_and_others_never():
+    source = (
+        "def g(x):\n    return x + 1\n\ndef f(x):\n    return g(x) + 2\n\ndef h(x):\n    return x\n"
+    )
+    lines = [e["line"] for e in list_repairs_of_submission(source, ["f"]) if e["rank"] == 0]
+    assert set(lines) == {2, 5} and lines == sorted(lines, reverse=True)
+
+
+def test_nothing_in_a_while_loop_is_changed():
+    assert changed("n = x\nwhile n < y:\n    n = n + 1") == []
+
+
+ODD = """
+async def a(*args, b: int = 3, **more):
+    async with args[0] as c:
+        return [await x async for x in c if (y := x) > 2]
+
+def f(x, /, *, z=lambda q: q + 1):
+    match x:
+        case [1, *rest] | {"k": -2, **rest} if rest:
+            x[1:2, ..., None] += yield from rest
+        case int(real=3):
+            del x[0], z
+    try:
+        return f"{x!r:>{z}}" if not x else {**x, "a": {*rest}, -1: not z}, *x
+    except (ValueError, TypeError) as e:
+        raise RuntimeError(x + 1) from e
+    finally:
+        global g
+        print(*x, sep="" if x else "b"); assert 1 < x <= 3, "no"
+"""
+
+
+def test_changes_of_unusual_code_are_python():
+    edits = list_repairs_of_submission(ODD, ["f", "a"])
+    assert len(edits) > 100
+    bad = [e for e in edits if not _compiles(edit_submission(ODD, e))]
+    assert len(bad) <= len(edits) // 10
+
+
+def _compiles(source: str) -> bool:
+    try:
+        compile(source, "x", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def test_a_long_file_has_no_changes_and_one_that_is_nested_deeply_costs_only_its_reader():
+    assert list_repairs_of_submission("x = 1\n" * MAX_SOURCE_BYTES, ["x"]) == []
+    deep = "def f(x):\n    return " + "(" * 150 + "x" + " + 1)" * 150 + "\n"
+    try:
+        found = ask_submission_reader("repairs", deep, names=["f"])
+    except UnreadableContent:
+        return
+    assert all(e["end"] - e["start"] <= 1000 for e in found)
