@@ -2,9 +2,9 @@
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -42,6 +42,21 @@ class WorkerAnswer:
     modified: tuple[str, ...]
 
 
+class ChangeableText(Protocol):
+    """The text of an answer in Python, in whose place others can run."""
+
+    @property
+    def source(self) -> str:
+        """Return the text that was loaded."""
+
+    def change(self) -> AbstractContextManager[Callable[[str], bool]]:
+        """Return a context in which texts are loaded in its place; afterwards it is loaded again.
+
+        The context gives a function that loads a text and returns whether it could be loaded. It
+        raises `WorkerFault` where the worker has ended: then no other text is loaded.
+        """
+
+
 class Client:
     """The operations of `worker.child.executor`; `exchange` carries each request there.
 
@@ -61,6 +76,7 @@ class Client:
         *,
         watch: bool = True,
         count_seconds: Callable[[], float] = lambda: 0.0,
+        text: ChangeableText | None = None,
     ) -> None:
         self._exchange = exchange
         self._inputs = inputs
@@ -71,6 +87,7 @@ class Client:
         self._dropped_handles: list[int] = []
         self._watch = watch
         self.count_seconds = count_seconds  # that a worker has used; in this process none has
+        self.text = text  # None if it is not known, or no Python: what is called is a module
         self._places: Places = {}
         self._forget = False
         self._trace: Callable[[Any], None] | None = None

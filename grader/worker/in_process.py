@@ -6,7 +6,9 @@ import mmap
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -29,17 +31,20 @@ def make_room_without_wall(kind: type[Room]) -> Room:
 
 
 def call_without_wall(
-    module: ModuleType, prelude: str = "", room: Executor | None = None
+    module: ModuleType, prelude: str = "", room: Executor | None = None, source: str = ""
 ) -> Client:
     """Return a client of `module` that encodes values as for a worker, without a wall.
 
-    room  answers the calls, if there should be more than the answers
+    room    answers the calls, if there should be more than the answers
+    source  of the module, if changed texts may run in its place
     """
     # PyTorch makes this folder for tensors on `meta`: an existing one leaves nothing behind.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
     room = room or make_room_without_wall(Executor)
     room.bind(module, prelude)
-    return Client(partial(_answer_like_worker, room), room.inputs, room.answers, lambda: 1)
+    text = _TextInProcess(source, module, prelude, room) if source else None
+    answer = partial(_answer_like_worker, room)
+    return Client(answer, room.inputs, room.answers, lambda: 1, text=text)
 
 
 def _answer_like_worker(room: Executor, request: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +55,33 @@ def _answer_like_worker(room: Executor, request: dict[str, Any]) -> dict[str, An
     except (frames.WireError, MemoryError) as problem:
         return room.refuse_reply(request, problem)
     return reply
+
+
+@dataclass(frozen=True, slots=True)
+class _TextInProcess:
+    """The text of a module in this process: see `ChangeableText`."""
+
+    source: str
+    module: ModuleType
+    prelude: str
+    room: Executor
+
+    @contextmanager
+    def change(self) -> Iterator[Callable[[str], bool]]:
+        name = self.module.__name__
+        before, lines = sys.modules.get(name), linecache.cache.get(FILENAME)
+
+        def load(source: str) -> bool:
+            return "error" not in self.room.answer({"op": "load", "slug": name, "source": source})
+
+        try:
+            yield load
+        finally:
+            self.room.bind(self.module, self.prelude)
+            if before is not None:
+                sys.modules[name] = before
+            if lines is not None:
+                linecache.cache[FILENAME] = lines
 
 
 def load_file_without_wall(path: Path, name: str, prelude: str = "") -> ModuleType:

@@ -6,7 +6,9 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from grader.core.records import Limits, Submission
@@ -31,6 +33,7 @@ from grader.worker.patience import (
 from grader.worker.shared_memory import make_shared_memory
 
 MAX_RESTARTS = 5
+CHANGED_CALL_SECONDS = 1.0  # for a call of a changed text
 UNCOUNTED_SECONDS = 0.05  # of requests, before it is asked again what a worker has used
 LINE_SECONDS = 3.0  # for a worker to say where it is; one that computes in C may not
 _OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -130,6 +133,7 @@ class Supervisor:
         return Client(
             self.exchange, self.inputs, self.answers, lambda: self.generation, self.reject,
             watch=watch, count_seconds=self.count_seconds,
+            text=self if self._submission.theirs else None,
         )  # fmt: skip
 
     def count_seconds(self) -> float:
@@ -173,16 +177,42 @@ class Supervisor:
             kernels=f"{self._submission.slug}-{self._submission.sha256}" if self._on_cuda else "",
         )
         self._run_prelude()
-        source, slug = self._submission.source, self._submission.slug
-        reply = self._send_request(
-            {
-                "op": "load", "slug": slug, "source": source, "refuse": self._refuse,
-                "theirs": self._submission.theirs,
-            }
-        )  # fmt: skip
+        reply = self._load_text(self._submission.source, refuse=self._refuse)
         if "error" in reply:
             self._end_worker()
             raise LoadFailed(reply["error"])
+
+    def _load_text(self, source: str, **more: Any) -> dict[str, Any]:
+        slug, theirs = self._submission.slug, self._submission.theirs
+        request = {"op": "load", "slug": slug, "source": source, "theirs": theirs}
+        return self._send_request(request | more)
+
+    @property
+    def source(self) -> str:
+        """Return the text of the submission."""
+        return self._submission.source
+
+    @contextmanager
+    def change(self) -> Iterator[Callable[[str], bool]]:
+        """Let changed texts run in the worker, which ends then; the next request starts another.
+
+        No verdict depends on what they do: a worker that ends on one of them is no disturbance.
+        """
+        self._ensure_started()
+        limits, killed, generation = self._limits, self._killed, self.generation
+        self._limits = replace(limits, call_seconds=min(limits.call_seconds, CHANGED_CALL_SECONDS))
+
+        def load(source: str) -> bool:
+            if self._process is None or self.generation != generation:
+                raise WorkerDied("the process of a changed text ended")
+            return "error" not in self._load_text(source)
+
+        try:
+            yield load
+        finally:
+            self._end_worker()
+            self._limits, self._killed = limits, killed
+            self._starts -= self.generation - generation + 1
 
     def _run_prelude(self) -> None:
         """Run the prelude in the worker, before the submission's file is loaded there."""

@@ -31,7 +31,7 @@ class Executor:
     """Answers requests. A request and its reply are headers of `wire`:
 
     {"op": "prepare", "prelude"}                             -> {"value": what it needs, or ""}
-    {"op": "load", "slug", "source", "refuse", "theirs"}     -> {"value": None}
+    {"op": "load", "slug", "source", "refuse"?, "theirs"?}   -> {"value": None}
     {"op": "told", "name"}                                   -> {"value": what it keeps or returns}
     {"op": "ping"}                                           -> {"value": None}
     {"op": "call", "on", "name", "args", "kwargs", "graph", "no_grad"?}
@@ -115,7 +115,8 @@ class Executor:
 
     def _load(self, request: Mapping[str, Any]) -> dict[str, Any]:
         source: str = request["source"]
-        self.rules = refuse_worker_names(request.get("refuse", ()))
+        if "refuse" in request:  # a changed text, in a diagnosis, has the rules of the first
+            self.rules = refuse_worker_names(request["refuse"])
         self.module = ModuleType(request["slug"])
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module
