@@ -55,13 +55,20 @@ def list_open() -> Iterator[None]:
 
 
 @pytest.fixture
-def graded(nursery, tmp_path, monkeypatch):
+def repair_seconds() -> float:
+    """How long a change that mends an answer is searched in `graded`: not at all, in most tests."""
+    return -1.0
+
+
+@pytest.fixture
+def graded(nursery, tmp_path, monkeypatch, repair_seconds):
     """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report.
 
     Its failures are explained as long as it takes, however busy the machine is.
     """
     for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS"):
         monkeypatch.setattr(time_limit, name, 60.0)
+    monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
     from grader.grading.exercise import Run, grade_answer
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:

@@ -144,7 +144,7 @@ class FeedbackTrial:
                 module = load_text_without_wall(
                     source, self._exercise.slug, self._exercise.prelude, as_worker=True
                 )
-                client = call_without_wall(module, self._exercise.prelude)
+                client = call_without_wall(module, self._exercise.prelude, source=source)
                 student = Student(self._exercise, client, answer=self._submission(source))
                 judge = Judge(student, ("feedback", self._exercise.slug))
                 return judge, suite_runner.run_suite_checks(self._exercise, judge)

@@ -42,13 +42,15 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedLine:
-    """The line that computes the first value that no right answer has."""
+    """The line that computes the first value that no right answer has, or that a change mends."""
 
     line: int  # of the student's file, or of a cell of a notebook
-    name: str  # of the variable, or "return"
-    got: tuple[int, ...]  # its shape
+    name: str = ""  # of the variable, or "return"
+    got: tuple[int, ...] = ()  # its shape
     right: tuple[int, ...] | None = None  # the right shape, if it is known
     cell: int = 0  # of a notebook; 0 in a file
+    change: str = ""  # the kind of a change there with which the check passes
+    text: str = ""  # of the line, where a change is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,17 @@
 """Explains failed checks: the mistake that gives the answer, and where the answer is wrong."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from grader.core.diagnosis_records import Diagnosis, NamedMistake, Stage
+from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
 from grader.core.records import CheckResult, Exercise
 from grader.judging import facts, location, pinned_line, stages, time_limit
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue, bind_mistake_catalogue
+from grader.judging.name_trials import NameTrials
 from grader.judging.pair_naming import Named, name_failures
 from grader.judging.plainest import find_plainest_failures, show_plainest_failures
+from grader.judging.repair import find_repaired_lines
 from grader.judging.small_examples import add_small_examples
 from grader.judging.student_runs import StudentRuns
 from grader.judging.time_limit import limit_time
@@ -37,7 +39,14 @@ def _diagnose_in_time(
     with limit_time(time_limit.NAMING_SECONDS):
         with limit_time(time_limit.PLAINEST_SECONDS):
             plainest = find_plainest_failures(judge, runs)
-        named = name_failures(judge, known, runs)
+        mended: dict[str, PinnedLine] = {}
+
+        def mend(failures: Sequence[CheckFailure], trials: NameTrials) -> Collection[str]:
+            if not exercise.hunts:  # the line is what a bug hunt asks for
+                mended.update(find_repaired_lines(failures, judge, trials, plainest))
+            return mended
+
+        named = name_failures(judge, known, runs, mend)
     diagnosed = _keep_first_stages(
         replace(c, diagnosis=_diagnose_failed_check(
             exercise, failures[c.id], judge, known, named[c.id]
@@ -46,7 +55,7 @@ def _diagnose_in_time(
         for c in checks
     )  # fmt: skip
     shown = show_plainest_failures(exercise, tuple(diagnosed), plainest)
-    shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge)
+    shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge, mended)
     right = known.right
     with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right)
     return add_small_examples(exercise, with_facts, plainest, judge.student, right)

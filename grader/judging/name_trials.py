@@ -15,14 +15,20 @@ from grader.judging.judge import Judge
 from grader.judging.likeness import MIN_DISTINCT
 from grader.judging.marks import Mistake, Trial
 from grader.judging.mistake_catalogue import MistakeCatalogue
-from grader.judging.trial_run import LEFT_OUT, find_difference, has_last_of, run_trial
+from grader.judging.trial_run import (
+    LEFT_OUT,
+    TrialInput,
+    WantedInput,
+    find_difference,
+    has_last_of,
+    run_trial,
+)
 from grader.worker.client import ObjectHandle
 
 TRIAL_INPUTS = 48  # on which the student's answer runs
 PAIR_FACTOR = 3  # times as many for two mistakes at once, which are one pair of thousands
 INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
-TrialInput = tuple[Trial, int]  # and the number of the draw
 FailingInput = tuple[TrialInput, list[Any]]
 _ON_META = f"an object of type {ObjectHandle.__name__}"  # it has no numbers that could cross
 
@@ -68,6 +74,11 @@ class NameTrials:
         self._wrong: dict[TrialInput, tuple[FailingInput, bool] | None] = {}
         self._wanted: dict[TrialInput, list[Any]] = {}
         self._shown: dict[tuple[str, TrialInput], Shown] = {}
+
+    @property
+    def leaves_out_meta(self) -> bool:
+        """Whether calls with tensors on the device meta are left out."""
+        return self._known.leaves_out_meta
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
         """Keep the mistakes with the student's values where they are wrong, and right elsewhere."""
@@ -165,6 +176,17 @@ class NameTrials:
                 else Shown.OTHERWISE
             )  # fmt: skip
         return self._shown[mistake.id, one]
+
+    def list_wanted(self, names: Collection[str], most: int) -> list[WantedInput]:
+        """Run the student's answer on the first inputs that call these names, and the right one."""
+        trials, found = self._list_trials(frozenset(names)), list[WantedInput]()
+        if self._judge.is_replayed or self._known.right is None or not trials:
+            return found
+        for n in range(most):
+            one = trials[n % len(trials)], n // len(trials)
+            wrong = self._find_wrong(one)
+            found.append(WantedInput(one, self._wanted[one], len(wrong[0][1]) if wrong else 0))
+        return found
 
     def _list_failing_inputs(self, mistake: Mistake) -> "_FailingInputs":
         names = self._known.names(mistake)

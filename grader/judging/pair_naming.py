@@ -4,7 +4,7 @@ Two are looked for where no single mistake fits everything. The likeliest pairs 
 mistakes that each fit a failed check by themselves, then one of these with any other, then any two.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, permutations, product
 
@@ -28,6 +28,9 @@ MAX_INPUTS_ALONE = 3  # inputs of trials in which it may
 MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
 
 
+Mend = Callable[[Sequence[CheckFailure], NameTrials], Collection[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """The mistakes that a failed check shows."""
@@ -37,15 +40,20 @@ class Named:
 
 
 def name_failures(
-    judge: Judge, known: MistakeCatalogue, runs: StudentRuns | None = None
-) -> dict[str, Named]:
-    """Return what each failed check shows, by the check's name; () where time does not suffice."""
+    judge: Judge, known: MistakeCatalogue, runs: StudentRuns | None = None,
+    mend: Mend = lambda failures, trials: (),
+) -> dict[str, Named]:  # fmt: skip
+    """Return what each failed check shows, by the check's name; () where time does not suffice.
+
+    mend  is given the failures that no mistake explains, and returns the checks that something
+          else explains: no two mistakes are looked for there
+    """
     named = {failure.check: Named() for failure in judge.failures}
     if not known.mistakes:  # as in a sealed bundle
         return named
     known.leaves_out_meta = not any(map(_is_of_device, judge.failures))
     try:
-        for failure, found in _name_each(judge, known, runs or StudentRuns(judge)):
+        for failure, found in _name_each(judge, known, runs or StudentRuns(judge), mend):
             named[failure.check] = found
     except OutOfTime:
         pass  # what is named until here fits everything
@@ -59,10 +67,10 @@ def _is_of_device(failure: CheckFailure) -> bool:
 
 
 def _name_each(
-    judge: Judge, known: MistakeCatalogue, runs: StudentRuns
+    judge: Judge, known: MistakeCatalogue, runs: StudentRuns, mend: Mend
 ) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what failed checks show, as it is found."""
-    unnamed, fitting, asked = [], list[Mistake](), frozenset[str]()
+    other, unnamed, fitting, asked = [], [], list[Mistake](), frozenset[str]()
     trials = NameTrials(judge, known)
     for failure in sorted(judge.failures, key=naming.is_of_precision):
         # A mistake fits everything or is refused: each is asked at the first failure that calls it.
@@ -76,9 +84,11 @@ def _name_each(
         if not naming.shows_nothing(failure):
             asked |= naming.find_blamed_names(failure, judge)
             unnamed += [] if found else [failure]
+        other += [] if found else [failure]
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
-    cases = [LikeCases(failure, runs) for failure in unnamed]
+    mended = mend(other, trials)
+    cases = [LikeCases(failure, runs) for failure in unnamed if failure.check not in mended]
     pair = _name_pair(cases[:MAX_FAILURES_TRIED], judge, known, trials)
     if pair:
         yield from _share_pair(pair, cases, judge, known)

@@ -10,7 +10,7 @@ there is doubt, no line is pinned: a wrong line costs more than none.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 from grader.core.diagnosis_records import Diagnosis, PinnedLine
 from grader.core.records import CheckResult, Exercise, Submission
@@ -44,12 +44,19 @@ MAX_TRACED_CALLS = 6  # of a case
 
 def add_pinned_lines(
     exercise: Exercise, checks: Sequence[CheckResult], plainest: Mapping[str, CheckFailure],
-    judge: Judge,
+    judge: Judge, mended: Mapping[str, PinnedLine] = MappingProxyType({}),
 ) -> tuple[CheckResult, ...]:  # fmt: skip
     """Return the checks with the first line that is pinned, in the check whose case shows it.
 
     The plainest case of a check is tried after the first: in the smallest many values are the same.
+
+    mended  the lines that mend checks: where there is one, no other is asked
     """
+    told = {line: check for check, line in reversed(list(mended.items()))}
+    for line, check in told.items():
+        checks = [_add_to_check(c, line) if c.id == check else c for c in checks]
+    if mended:
+        return tuple(checks)
     tried = [f for one in judge.failures for f in (one, plainest[one.check]) if f.fault.returned]
     for failure in list({f.case.name: f for f in tried}.values())[:MAX_TRACED_CASES]:
         if not is_time_left():
@@ -81,11 +88,11 @@ def find_pinned_line(exercise: Exercise, failure: CheckFailure, judge: Judge) ->
             traced = [trace_case(s, judge, failure.case, number + 1) for s in others]
             known = RightValues(chain(right, *traced))
             found = pin_wrong_value(trace, known, wanted)
-            return found and _name_pinned_line(found, find_judged_submission(judge.student))
+            return found and name_pinned_line(found, find_judged_submission(judge.student))
     return None
 
 
-def _name_pinned_line(found: PinnedLine, answer: Submission | None) -> PinnedLine | None:
+def name_pinned_line(found: PinnedLine, answer: Submission | None) -> PinnedLine | None:
     """Return the line as the writer knows it; None if the answer has no such line."""
     if answer is None or not answer.lines:
         lines = MAX_LINE_NUMBER if answer is None else answer.source.count("\n") + 1

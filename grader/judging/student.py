@@ -78,6 +78,10 @@ class Student:
         """Forget the inputs of the last case."""
         self._door.client.fresh()
 
+    def list_refused(self) -> tuple[str, ...]:
+        """Return the names that the exercise does not allow."""
+        return tuple(self._exercise.not_allowed)
+
     def count_seconds(self) -> float:
         """Return the seconds that the worker has used for calls; 0 without one."""
         return self._door.client.count_seconds()

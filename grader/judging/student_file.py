@@ -1,11 +1,12 @@
 """The file behind a `Student`: itself, as another answer, and with its calls traced."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from grader.core.records import Exercise, Submission
 from grader.judging.student import Student
+from grader.worker.client import ChangeableText
 
 
 def find_judged_submission(student: Student) -> Submission | None:
@@ -23,3 +24,18 @@ def trace_student_calls(
 def judge_student_as(student: Student, exercise: Exercise, problems: Mapping[str, str]) -> Student:
     """Return the same submission as an answer to another exercise."""
     return Student(exercise, student._door.client, problems, student._door.answer)
+
+
+def find_changeable_text(student: Student) -> ChangeableText | None:
+    """Return the text of an answer, in whose place others can run; None if there is none."""
+    return student._door.client.text
+
+
+@contextmanager
+def leave_out_meta(student: Student, leaves_out: bool) -> Iterator[None]:
+    """Have a student call nothing with tensors on the device meta, if `leaves_out`."""
+    before, student._door.leaves_out_meta = student._door.leaves_out_meta, leaves_out
+    try:
+        yield
+    finally:
+        student._door.leaves_out_meta = before

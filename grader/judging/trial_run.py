@@ -1,6 +1,7 @@
 """Runs a trial on one answer, as far as its values are needed."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -14,7 +15,33 @@ from grader.judging.student import Student
 from grader.judging.time_limit import check_time
 
 LEFT_OUT = "the rest is left out"  # the last value where a call on the device meta is
+RAISES = "raises "  # begins the last value where an exception ended the trial
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
+TrialInput = tuple[Trial, int]  # and the number of the draw
+
+
+@dataclass(frozen=True, slots=True)
+class WantedInput:
+    """An input of a trial with its right values."""
+
+    input: TrialInput
+    values: list[Any]
+    needed: int  # how many of them show that the student's answer is wrong; 0 if it is right
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the student's answer is wrong."""
+        return self.needed > 0
+
+    def compare(self, judge: Judge, student: Student) -> str:
+        """Return "" if a student has the right values, else the exception raised, or "wrong"."""
+        came = run_trial(judge, student, *self.input, self.values, len(self.values))
+        if find_difference(self.values, came) is None:
+            return ""
+        match came:
+            case [*_, str(last)] if last.startswith(RAISES):
+                return last.removeprefix(RAISES)
+        return "wrong"
 
 
 def run_trial(
@@ -35,9 +62,9 @@ def run_trial(
     case = CheckCase(name=f"trial {trial.id}", check=_TRIAL_CHECK, function=collect, params={})
     try:
         if fault := judge.ask(student, case, str(number)):
-            found.append(f"raises {fault.kind or type(fault).__name__}")
+            found.append(f"{RAISES}{fault.kind or type(fault).__name__}")
     except Exception as error:  # a script may ask what only a module in this process can do
-        found.append(f"raises {type(error).__name__}")
+        found.append(f"{RAISES}{type(error).__name__}")
     return found
 
 

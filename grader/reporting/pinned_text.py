@@ -1,9 +1,33 @@
-"""Says in words which line of an answer computes the first wrong value."""
+"""Says in words which line of an answer computes the first wrong value, or is mended."""
 
 from collections.abc import Iterator
 
 from grader.core.diagnosis_records import PinnedLine
 from grader.core.translation import Words
+
+# What a report says of a change: its kind, and not what must be written.
+_CHANGES = {
+    "OPERATOR": "another operator there",
+    "COMPARISON": "another comparison there",
+    "AND_OR": "`and` and `or` exchanged there",
+    "SIGN": "a sign or a `not` less",
+    "CONSTANT": "another constant there",
+    "CONDITION": "another condition there",
+    "DEFAULT": "another default there",
+    "ARGUMENT": "an argument less",
+    "EXCHANGE": "two parts exchanged there",
+    "CALL": "a call less",
+    "SLICE": "a bound less in a slice",
+    "STATEMENT": "this statement left out",
+    "ADDED": "an argument more",
+    "SIGN_ADDED": "a sign or a `not` more",
+    "BOUND": "a bound more in a slice",
+    "NAME": "another name there",
+    "FUNCTION": "another function or attribute there",
+    "NEGATED": "another condition there",
+    "KEYWORD": "an argument more",
+    "CALL_ADDED": "a call more",
+}
 
 
 def report_pinned_line(pinned: PinnedLine | None, words: Words) -> Iterator[str]:
@@ -13,6 +37,13 @@ def report_pinned_line(pinned: PinnedLine | None, words: Words) -> Iterator[str]
     line, got, right = str(pinned.line), pinned.got, pinned.right
     if pinned.cell:
         line = words("{line} of cell {cell}", line=line, cell=pinned.cell)
+    if pinned.change:
+        change = words(_CHANGES.get(pinned.change, "a change there"))
+        yield words(
+            "Line {line}, `{text}`: with {change}, this check passes.",
+            line=line, text=pinned.text, change=change,
+        )  # fmt: skip
+        return
     returned = pinned.name.startswith("return")
     name = words("what it returns") if returned else f"`{pinned.name}`"
     if got == () and right in ((), None):

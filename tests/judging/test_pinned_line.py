@@ -177,13 +177,13 @@ def test_a_trace_of_too_many_values_is_none():
 def test_a_notebook_has_its_cell_and_a_line_beyond_the_file_is_none():
     found = PinnedLine(line=2, name="x", got=())
     answer = Submission(slug="x", path=None, sha256="", source="a\nb\nc", lines=((1, 1), (4, 2)))
-    named = pinned_line._name_pinned_line(found, answer)
+    named = pinned_line.name_pinned_line(found, answer)
     assert named is not None and (named.cell, named.line) == (4, 2)
     far = PinnedLine(line=9, name="x", got=())
-    assert pinned_line._name_pinned_line(far, answer) is None
+    assert pinned_line.name_pinned_line(far, answer) is None
     plain = Submission(slug="x", path=None, sha256="", source="a\nb\nc")
-    assert pinned_line._name_pinned_line(found, plain) == found
-    assert pinned_line._name_pinned_line(far, plain) is None
+    assert pinned_line.name_pinned_line(found, plain) == found
+    assert pinned_line.name_pinned_line(far, plain) is None
 
 
 def test_it_is_told_behind_a_wall(graded):

@@ -10,6 +10,7 @@ from grader.reporting import github, html, junit, pinned_text
 from grader.reporting.as_json import write_report_json
 from grader.reporting.from_json import parse_report_json
 from grader.reporting.redact import redact_report
+from grader.submission.replacements import ReplacementKind
 from tests.reporting.samples import CHECKS, DIAGNOSIS, EVERYTHING, exercise, report
 from tests.reporting.test_limited import views
 
@@ -27,6 +28,9 @@ SENTENCE = f"{FIRST}`scores` is (2, 4), should be (2, 3)."
          "第 14 行是第一个算出的值与正确答案不同的地方：返回值 是 (2, 4)。"),
         ({"got": (), "right": ()}, f"{FIRST}`scores` is another number.",
          "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 是另一个数。"),
+        ({"change": "COMPARISON", "text": "keep = j < i"},
+         "Line 14, `keep = j < i`: with another comparison there, this check passes.",
+         "第 14 行 `keep = j < i`：只要换一个比较符号，这项检查就能通过。"),
         ({"cell": 4}, SENTENCE.replace("14", "14 of cell 4"),
          "第 14（单元格 4） 行是第一个算出的值与正确答案不同的地方：`scores` 是 (2, 4)，应为 (2, 3)。"),
     ],
@@ -35,6 +39,15 @@ def test_each_sentence_is_there_in_both_languages(changes, english, chinese):
     pinned = replace(DIAGNOSIS.pinned, **changes)
     assert list(pinned_text.report_pinned_line(pinned, Words())) == [english]
     assert list(pinned_text.report_pinned_line(pinned, Words("zh"))) == [chinese]
+
+
+@pytest.mark.parametrize("kind", ReplacementKind)
+def test_every_kind_of_change_has_words_in_both_languages(kind):
+    pinned = PinnedLine(line=3, change=kind.name, text="return x")
+    [english] = pinned_text.report_pinned_line(pinned, Words())
+    [chinese] = pinned_text.report_pinned_line(pinned, Words("zh"))
+    assert english.startswith("Line 3, `return x`: with ") and "a change" not in english
+    assert chinese.startswith("第 3 行 `return x`：") and "with" not in chinese
 
 
 def test_the_line_stands_in_every_view():
@@ -61,7 +74,10 @@ def test_hints_do_not_tell_the_line():
     assert ",line=" not in first and "scores" not in first
 
 
-def test_the_line_comes_back_from_json():
-    again = parse_report_json(write_report_json(EVERYTHING))
+@pytest.mark.parametrize("changes", [{}, {"change": "NAME", "text": "return x"}])
+def test_the_line_comes_back_from_json(changes):
+    known = replace(DIAGNOSIS, pinned=replace(DIAGNOSIS.pinned, **changes))
+    checks = tuple(replace(c, diagnosis=c.diagnosis and known) for c in CHECKS)
+    again = parse_report_json(write_report_json(report(exercise(checks=checks))))
     told = [c.diagnosis.pinned for e in again.exercises for c in e.checks if c.diagnosis]
-    assert told[0] == DIAGNOSIS.pinned
+    assert told[0] == known.pinned
