@@ -34,7 +34,9 @@ def learn(
     name: Annotated[str | None, typer.Argument(metavar="[EX]", help="Begin with this one.")] = None,
     submission: Place = ANSWERS_FOLDER,
     isolation: Isolation = "auto",
-    port: Annotated[int | None, typer.Option(help="A port of your choice.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="A port of your choice.")
+    ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     lang: Lang = None,
 ) -> None:

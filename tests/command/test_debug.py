@@ -97,6 +97,36 @@ def test_a_breakpoint_of_the_students_stops_where_it_is(debug, own):
     assert "BdbQuit" not in said
 
 
+SECOND = RIGHT.index("def scaled_dot_product_attention")
+WRONG_AFTER = UNSCALED[: UNSCALED.index("def scaled_dot_product_attention")]
+
+
+def in_second(line: str) -> str:
+    """Return an answer with `attention_numpy` wrong, and a line in the other function."""
+    rest = RIGHT[SECOND:].replace(
+        "    _check_shapes(q, k, v)\n", f"    _check_shapes(q, k, v)\n    {line}\n", 1
+    )
+    assert line in rest
+    return WRONG_AFTER + rest
+
+
+def test_a_breakpoint_stops_though_another_function_fails(debug):
+    said = debug(in_second("breakpoint()"), "p q.dtype", "q")
+    assert "✗ attention_numpy gives" in said
+    assert "It stops at your own breakpoint" in said
+    assert said.count("scaled_dot_product_attention()") == 1
+    assert "(Pdb) torch.float32" in said
+    assert "BdbQuit" not in said
+
+
+def test_an_endless_loop_comes_before_a_wrong_value(debug, monkeypatch):
+    short = replace(EXERCISE, limits=replace(EXERCISE.limits, call_seconds=1.0))
+    monkeypatch.setattr(debug_command, "parse_exercise_option", lambda *_: short)
+    said = debug(in_second("while True: pass"), "q")
+    assert "no answer within 1 s" in said
+    assert re.search(r"ex03_sdpa\.py\(\d+\)scaled_dot_product_attention\(\)", said), said
+
+
 def test_a_breakpoint_outside_of_functions_can_be_left(debug):
     said = debug(f"{RIGHT}\nbreakpoint()\n", "q")
     assert "<module>()" in said

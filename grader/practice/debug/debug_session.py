@@ -114,17 +114,19 @@ class DebugSession:
         torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
         room = make_room_without_wall(DebuggedCalls)
         room.seconds = self.debugged.exercise.limits.call_seconds
-        code = self._compile_unmarked()
-        with answer_debugger.breakpoints_ignored(), np.errstate(all="ignore"):
-            failure = find_first_failure(self.debugged.exercise, self._load(room, code))
-        own = has_own_breakpoint(self.debugged.answer.source)
+        code, own = self._compile_unmarked(), has_own_breakpoint(self.debugged.answer.source)
+        with answer_debugger.breakpoints_ignored() as reached, np.errstate(all="ignore"):
+            failure = find_failure_to_debug(self.debugged.exercise, self._load(room, code), room)
+            reached.clear()
+            if failure is not None:
+                self._load(room, code).run([failure.case])
         if failure is None:
             self.say(self.words("Every case passed (SEED={seed}).", seed=self.seed))
-            if own:
-                self._run_every_case()
-            return
-        self._say_failure(failure)
-        if not self._ran(failure):
+        else:
+            self._say_failure(failure)
+        if own and not reached:  # the breakpoint is in what other cases call
+            self._run_every_case()
+        if failure is None or not self._ran(failure) or (own and not reached):
             return
         if room.raised is None or own or answer_debugger.is_other_debugger_there():
             self._run_case(failure, room)
@@ -180,7 +182,11 @@ class DebugSession:
         self.say(self.words(_OWN_STOP))
         with np.errstate(all="ignore"), answer_debugger.breakpoints_open_pdb(self.debugged.file):
             room = make_room_without_wall(DebuggedCalls)
-            find_first_failure(self.debugged.exercise, self._load(room))
+            judge = self._load(room)
+            for case in suite_runner.list_suite_cases(self.debugged.exercise):
+                judge.run([case])
+                if isinstance(room.raised, bdb.BdbQuit):
+                    return
 
     def _run_case(self, failure: CheckFailure, before: DebuggedCalls) -> None:
         """Run the failing case again, with a stop in its last call or at the student's own ones."""
@@ -196,12 +202,21 @@ class DebugSession:
             self._load(room, code).run([failure.case])
 
 
-def find_first_failure(exercise: Exercise, judge: Judge) -> CheckFailure | None:
-    """Run case after case, until one fails; None if none does."""
+def find_failure_to_debug(
+    exercise: Exercise, judge: Judge, room: DebuggedCalls
+) -> CheckFailure | None:
+    """Run the cases; return that of a call that does not end, else the first that fails, or None.
+
+    The other cases would wait for such a call again, so they do not run.
+    """
     for case in suite_runner.list_suite_cases(exercise):
         judge.run([case])
-        if judge.failures:
-            return judge.failures[0]
+        if isinstance(room.raised, TimeoutError):
+            for failure in judge.failures:
+                if failure.case is case:
+                    return failure
+    if judge.failures:
+        return judge.failures[0]
     faults = [c.why for c in judge.results() if c.verdict is Verdict.GRADER_FAULT]
     if faults:
         raise GraderFault(faults[0])
