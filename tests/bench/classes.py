@@ -4,12 +4,10 @@
 "scaling" one of them, and ARGS="growth 5000 ex01_softmax" one for the exercises named.
 ARGS="scaling --check" fails if a second process brings much less than recorded. Every answer is a right one of the core
 track, graded without speed, and no two files are alike. Seconds are of a whole `grader class`, its
-start and its pages among them. Answers a minute of the processor are those that a core of its own
-grades in a minute: other programs on the machine change them little.
+start and its pages among them, and so grow with what else the machine does.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -40,7 +38,6 @@ class Cost(NamedTuple):
     """What a run took."""
 
     seconds: float
-    processor: float  # seconds of the processor, of the parent and all its processes
     memory: float  # the most MiB that the parent itself had
 
 
@@ -87,14 +84,15 @@ def throughput(folder: Path, _: list[int]) -> None:
 
 def growth(folder: Path, sizes: list[int]) -> None:
     """More and more answers: the time, and the most memory that the parent ever had."""
-    columns = "seconds", "answers a minute of the processor", "MiB of the parent", "again, seconds"
+    columns = "seconds", "answers a minute and core", "MiB of the parent", "again, seconds"
     table = Table("answers", *columns)
     for size in sizes or [10, 100, 1000]:
         submissions = filled(folder / f"{size}", size)
         cost = graded(submissions, folder / f"results{size}")
         again = graded(submissions, folder / f"results{size}").seconds
-        table.add_row(f"{size}", f"{cost.seconds:.1f}", f"{60 * size / cost.processor:.1f}",
-                      f"{cost.memory:.0f}", f"{again:.1f}")  # fmt: skip
+        each = 60 * size / cost.seconds / count_processors_for_command()
+        table.add_row(f"{size}", f"{cost.seconds:.1f}", f"{each:.1f}", f"{cost.memory:.0f}",
+                      f"{again:.1f}")  # fmt: skip
     Console().print(table)
 
 
@@ -175,16 +173,13 @@ def _measure(command: list[str | Path]) -> Cost:
     run = subprocess.Popen(
         command, env=environment(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    ended = os.wait4(run.pid, os.WNOHANG)
-    while not ended[0]:
+    while run.poll() is None:
         most = max(most, _peak(run.pid))
         time.sleep(0.05)
-        ended = os.wait4(run.pid, os.WNOHANG)
-    seconds, (_, status, spent) = time.monotonic() - started, ended
-    run.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - started
     if run.returncode:
         sys.exit(f"`{' '.join(map(str, command))}` ended with {run.returncode}.")
-    return Cost(seconds, spent.ru_utime + spent.ru_stime, most)
+    return Cost(seconds, most)
 
 
 def _graded(results: Path) -> Iterator[dict]:
