@@ -1,20 +1,18 @@
 """Makes calls to a submission, and turns what fails there into faults."""
 
-import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
-
-import torch
 
 from grader.core.records import Submission
 from grader.judging.case import StudentFault, fail_check, find_case
+from grader.judging.raised_advice import RaisedException, advise_on_exception
 from grader.submission.line_names import name_submission_line
 from grader.worker.client import Client
 from grader.worker.faults import AnswerRaised, AnswerTimedOut, WorkerFault
 from grader.worker.harmless_text import clean_worker_text
 
 MAX_MESSAGE_LINES = 4  # of an exception
-_NO_NUMPY = "Can't call numpy() on Tensor that requires grad"  # begins a message of PyTorch's
 _ENDLESS = (
     "It was still at this line: see that its loop ends, or let it do less. `make debug` stops "
     "there."
@@ -78,13 +76,21 @@ class Connection:
         lines = [line.strip() for line in lines]
         if line:
             lines.append(f"line {number}: {line}")
-        if _NO_NUMPY in error.message:
-            lines.append(_advise_against_numpy(line))
+            lines += self._advise_on_line(error, text)
         raised = StudentFault(
             str(fail_check(problem, text, *lines)), kind=error.kind, detail=error.message
         )
         raised.line = error.line if line and error.line else 0
         return raised
+
+    def _advise_on_line(self, error: AnswerRaised, text: str) -> list[str]:
+        """Return the cure of an exception, if its line in the submission shows the cause."""
+        assert self.answer is not None and error.line is not None
+        raised = RaisedException(
+            kind=error.kind, message=error.message, lines=self._lines, number=error.line, call=text,
+            name_line=partial(name_submission_line, self.answer.lines),
+        )  # fmt: skip
+        return [told] if (told := advise_on_exception(raised)) else []
 
     def _fault_of_timeout(self, error: AnswerTimedOut, text: str) -> StudentFault:
         number, line = self._submission_line(error.line)
@@ -99,17 +105,3 @@ class Connection:
         if self.answer is None or number is None or not 0 < number <= len(self._lines):
             return "", ""
         return name_submission_line(self.answer.lines, number), self._lines[number - 1].strip()
-
-
-def _advise_against_numpy(line: str) -> str:
-    """Return the cure of a line that gives NumPy a tensor which needs a gradient."""
-    used = re.search(r"\b(?:np|numpy)\.(\w+)\(", line)
-    if used is None or not hasattr(torch, used[1]):
-        return (
-            "NumPy takes no tensor that needs a gradient: compute this in PyTorch. With .detach() "
-            "the gradient would be lost."
-        )
-    return (
-        f"np.{used[1]} takes no tensor that needs a gradient: write torch.{used[1]}. With "
-        ".detach() the gradient would be lost."
-    )

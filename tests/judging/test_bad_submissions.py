@@ -203,12 +203,15 @@ def test_a_hang_that_catches_everything_has_no_line(graded):
          "np.exp takes no tensor that needs a gradient: write torch.exp."),
         ("y = torch.tensor(x.numpy())\np = (y - y.amax(dim, keepdim=True)).exp()\nreturn p / p.sum(dim, keepdim=True)",
          "NumPy takes no tensor that needs a gradient: compute this in PyTorch."),
+        ("p = x.exp()\nreturn p / p.sum(dim)",
+         "takes its axis away: with keepdim=True it stays, of size 1."),
+        ("x -= x.amax(dim, keepdim=True)\nreturn x.exp() / x.exp().sum(dim, keepdim=True)",
+         "x belongs to the caller: write x = x - ..., which makes a new tensor."),
+        ("return x.exp() / float(input())", "Nobody can type here: take input() out."),
     ],
 )  # fmt: skip
-def test_numpy_on_a_tensor_that_needs_a_gradient_gets_its_cure(graded, body, cure):
-    report = graded(SLUG, with_softmax(body))
-    told = "\n".join(failures(report).values())
-    assert f"{cure} With .detach() the gradient would be lost." in told
+def test_an_exception_whose_cause_is_certain_gets_its_cure(graded, list_open, body, cure):
+    assert cure in "\n".join(failures(graded(SLUG, with_softmax(body))).values())
 
 
 @pytest.mark.parametrize(

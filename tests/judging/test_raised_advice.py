@@ -1,0 +1,131 @@
+"""What an exception's message gets besides: its cure, where the line leaves no doubt."""
+
+import re
+import traceback
+
+import numpy as np
+import pytest
+import torch
+
+from grader.core.translation import Words
+from grader.judging.raised_advice import RaisedException, advise_on_exception
+
+X = torch.arange(15.0).reshape(3, 5)
+LEAF = torch.ones(3, 5, requires_grad=True)
+KEEP = "def f(scores, keep=None):\n    {}"
+PAIR = "max with a dimension returns a pair, the values and their indices: take its .values, or write amax."
+NEW = "This writes into a tensor that needs a gradient: make a new tensor."
+
+
+def advise(source: str, *args, call: str = "f(...)") -> str:
+    """Call `f` of a source, and return the advice on what it raises."""
+    names = {"torch": torch, "np": np}
+    exec(compile(source, "answer", "exec"), names)
+    with pytest.raises(Exception) as caught:
+        names["f"](*args)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    number = [frame.lineno for frame in frames if frame.filename == "answer"][-1]
+    return advise_on_exception(
+        RaisedException(
+            kind=type(caught.value).__name__,
+            message=str(caught.value),
+            lines=source.splitlines(),
+            number=number,
+            call=call,
+            name_line=str,
+        )
+    )
+
+
+def keeping(name: str, line: int, keyword: str) -> str:
+    return f"{name} in line {line} takes its axis away: with {keyword}=True it stays, of size 1."
+
+
+CASES = [
+    ("def f(x):\n    return x / x.sum(axis=-1)", X.numpy(), keeping("sum", 2, "keepdims")),
+    ("def f(x):\n    return x - np.max(x, 1)", X.numpy(), keeping("max", 2, "keepdims")),
+    ("def f(x):\n    e = np.exp(x)\n    s = e.sum(-1)\n    return e / s", X.numpy(), keeping("sum", 3, "keepdims")),
+    ("def f(x):\n    return x - x.mean(axis=1)", X.numpy().T[None].repeat(2, 0), keeping("mean", 2, "keepdims")),
+    ("def f(x, dim=-1):\n    return x - x.amax(dim)", X, keeping("amax", 2, "keepdim")),
+    ("def f(x):\n    m, _ = x.max(-1)\n    return x - m", X, keeping("max", 2, "keepdim")),
+    ("def f(x):\n    e = x.exp()\n    return e / torch.sum(e, dim=-1)", X, keeping("sum", 3, "keepdim")),
+    ("def f(x):\n    return x.sum(-1, keepdim=True)", X.numpy(), "NumPy writes keepdims=True, with an s."),
+    ("def f(x):\n    return x - x.max(-1)", X, PAIR),
+    ("def f(x):\n    m = x.max(-1, keepdim=True)\n    return torch.exp(m)", X, PAIR),
+    ("def f(x):\n    return x.max(-1).unsqueeze(-1)", X, PAIR),
+    ("def f(x):\n    return x - x.sort(-1)", X, "sort returns a pair, the values and their indices: take its .values."),
+    ("def f(x):\n    return input('x? ')", X, "Nobody can type here: take input() out."),
+    ("def f(x):\n    x -= 1", LEAF, "x belongs to the caller: write x = x - ..., which makes a new tensor."),
+    ("def f(x):\n    x[0] = 1", LEAF, "x belongs to the caller: make a new tensor, and leave x as it is."),
+    ("def f(x):\n    x.sub_(1)", LEAF, "x belongs to the caller: make a new tensor, and leave x as it is."),
+    ("def f(x):\n    y = x\n    y *= 2", LEAF, NEW),
+    ("def f(x):\n    x = torch.ones(1, requires_grad=True)\n    x += 1", LEAF, NEW),
+    ("def f(x):\n    return np.exp(x)", LEAF, "np.exp takes no tensor that needs a gradient: write torch.exp. With .detach() the gradient would be lost."),
+    *(
+        (KEEP.format(line), X, "keep is None here: then nothing is hidden.")
+        for line in (
+            "return scores.masked_fill(~keep, -torch.inf)",
+            "return scores.masked_fill(keep, 0.0)",
+            "return scores.masked_fill(keep == 0, 0.0)",
+            "return torch.where(keep, scores, 0.0)",
+            "return scores.masked_fill(torch.logical_not(keep), 0.0)",
+            "return scores.masked_fill(keep.logical_not(), 0.0)",
+            "return (scores > 0) & keep",
+            "return keep[0]",
+        )
+    ),
+    (KEEP.format("keep = None\n    return ~keep"), X, "keep is None here."),
+    ("def f(x):\n    mask = None\n    return x + mask.float()", X, "mask is None here."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source, given, says", CASES)
+def test_a_cause_that_is_certain_gets_its_cure_in_both_languages(source, given, says, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda prompt: (_ for _ in ()).throw(EOFError))
+    assert advise(source, given) == says
+    assert re.search("[\u4e00-\u9fff]", Words("zh").said(says))
+
+
+@pytest.mark.parametrize(
+    "source, given",
+    [
+        ("def f(x):\n    return x + x[:, :3]", X),  # nothing is reduced
+        ("def f(x):\n    m = x.sum(-1)\n    return x + x[:, :3]", X),  # m is not used
+        ("def f(x):\n    return x / x.sum(-1, keepdims=True)[:, [0, 0]]", X.numpy()),
+        ("def f(x):\n    return x.sum(-1)[..., None] + x[:, :2]", X[None]),
+        ("def f(x):\n    return x[:, :4] + x.sum(0)", X.numpy()),  # not an axis too few
+        ("def f(x):\n    return x + np.ones((2, max(1, 2))) + x.sum()", X.numpy()),
+        ("def f(x):\n    raise EOFError", X),
+        ("def f(x):\n    y = z = None\n    return y.a.b + z.a", X),  # one of two
+    ],
+)
+def test_a_cause_that_may_be_another_gets_none(source, given):
+    assert advise(source, given) == ""
+
+
+@pytest.mark.parametrize(
+    "body, masks, says",
+    [
+        ("masks[0]", (), "masks is empty here: the call has no arguments."),
+        ("torch.stack(masks)", (), "masks is empty here: the call has no arguments."),
+        ("[m for m in masks if m is not None][0]", (None, None), "All of masks are None here."),
+        ("torch.tensor([1])[2]", (X,), ""),
+    ],
+)
+def test_a_call_without_arguments_is_named(body, masks, says):
+    call = f"f({', '.join('None' if m is None else 'float32 (3, 5)' for m in masks)})"
+    assert advise(f"def f(*masks):\n    return {body}", *masks, call=call) == says
+    assert not says or Words("zh").said(says) != says
+
+
+def test_long_lines_and_messages_are_searched_in_no_time():
+    line = "    x " + "x " * 70_000
+    raised = RaisedException(
+        kind="RuntimeError",
+        message="a leaf Variable that requires grad is being used in an in-place operation.",
+        lines=["def f(x):", *[line] * 300, "    x -= 1"],
+        number=302,
+        call="f(...)",
+        name_line=str,
+    )
+    assert advise_on_exception(raised) == NEW  # its `def` is too far above
