@@ -30,6 +30,7 @@ class EditorPane:
         self._due: float | None = None  # when an unsaved change is to be saved
         self._marked: tuple[str, int] = ("", 0)
         text, problem = self._open()
+        self._problem = problem  # why the file cannot be edited now
         self.editor = ui.codemirror(
             text, language="C++" if self._exercise.language == "cuda" else "Python",
             on_change=self._change, keymap={"Mod-s": lambda: self.save()},
@@ -56,7 +57,7 @@ class EditorPane:
     async def connect(self) -> None:
         """Take up what an earlier page could not save, and have the browser keep drafts."""
         if not self.editor.enabled:
-            return
+            return  # it is connected once the file can be read
         label = self._words("Your answer: {file}", file=self._file.path.name)
         found = await ui.run_javascript(
             f"learn.begin({self.editor.id}, {json.dumps(self._key)}, {json.dumps(label)}, "
@@ -70,7 +71,7 @@ class EditorPane:
         if self._due is not None:
             if time.monotonic() >= self._due:
                 self.save()
-        elif self.editor.enabled:
+        elif self._file.path.suffix != ".ipynb":
             self._follow()
 
     def flush(self) -> None:
@@ -80,9 +81,10 @@ class EditorPane:
 
     def save(self) -> None:
         """Write the text into the file, and say so."""
-        self._due = None
         text = self.text
         saved = self._file.save(text)
+        # Tried again until it works: meanwhile no other program's text takes the place of this one.
+        self._due = time.monotonic() + PAUSE_SECONDS if saved.problem else None
         self._say_saved(saved)
         if not saved.problem:
             self._run(f"learn.saved({json.dumps(digest_text(text))})")
@@ -136,16 +138,23 @@ class EditorPane:
         try:
             text = self._file.read_change()
         except NotEditable as problem:
-            return self._say(self._words.said(str(problem)), bad=True)
+            self._problem = self._words.said(str(problem))
+            return self._say(self._problem, bad=True)
+        had_problem, self._problem = bool(self._problem), ""
+        if not self.editor.enabled:
+            self.editor.enable()
+            ui.timer(0, self.connect, once=True)
         if text is not None:
             self.editor.set_value(text)
             self._due = None  # that was no change of the person's
             self._run(f"learn.saved({json.dumps(digest_text(text))})")
             told = "{file} was changed by another tab or program; this is its text now."
             self._say(self._words(told, file=self._file.path.name))
-        elif there and not self._file.exists:
+        elif there and not self._file.exists and self.text:
             told = "{file} was deleted. Its text is still here: Ctrl-S writes it again."
             self._say(self._words(told, file=self._file.path.name), bad=True)
+        elif had_problem or there != self._file.exists:
+            self._say(self._unchanged())
         return None
 
     def _take_up(self, draft: Any) -> None:

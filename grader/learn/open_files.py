@@ -49,14 +49,16 @@ class OpenFile:
 
     def read(self) -> str:
         """Return the text of the file; "" if there is none. Raises `NotEditable`."""
-        self._signature = read_file_signature(self.path)
+        signature = read_file_signature(self.path)
         self._known = self._read_text()
+        self._signature = signature
         return self._known or ""
 
     def read_change(self) -> str | None:
         """Return the text that another program wrote since this tab last looked, else None.
 
-        A file that was deleted gives None, and `exists` is False from then on.
+        A file that was deleted gives None, and `exists` is False from then on. Raises `NotEditable`
+        again and again until the file can be read.
         """
         signature = read_file_signature(self.path)
         if signature == self._signature:

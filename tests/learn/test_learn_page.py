@@ -154,6 +154,66 @@ def test_a_deleted_file_is_told_and_written_by_the_next_change(state, place):
     run(scenario())
 
 
+LATIN = "# caf\xe9\n".encode("latin-1")
+
+
+def test_a_file_that_is_no_text_is_taken_up_as_soon_as_it_is(state, place):
+    file = place / f"{SLUG}.py"
+    file.write_bytes(LATIN)
+
+    async def scenario():
+        async with visited(state) as user:
+            await user.should_see("is not UTF-8 text")
+            assert not editor_of(user).enabled
+            file.write_text("# caf\xe9\n", encoding="utf-8")
+            await eventually(lambda: editor_of(user).value == "# caf\xe9\n")
+            assert editor_of(user).enabled
+            await user.should_not_see("is not UTF-8 text")
+            editor_of(user).value = "typed = 1\n"
+            await eventually(lambda: file.read_text() == "typed = 1\n")
+
+    run(scenario())
+
+
+def test_of_a_deleted_file_that_was_no_text_nothing_is_said_to_be_here(state, place):
+    (place / f"{SLUG}.py").write_bytes(LATIN)
+
+    async def scenario():
+        async with visited(state) as user:
+            (place / f"{SLUG}.py").unlink()
+            await user.should_see("is not there yet: what you write makes it", retries=20)
+            assert editor_of(user).enabled
+            await user.should_not_see("Its text is still here")
+
+    run(scenario())
+
+
+def test_a_file_that_was_no_text_for_a_while_is_open_again(state, place):
+    async def scenario():
+        async with visited(state) as user:
+            (place / f"{SLUG}.py").write_bytes(LATIN)
+            await user.should_see("is not UTF-8 text", retries=20)
+            (place / f"{SLUG}.py").write_text(TEXT)
+            await user.should_see("ex01_softmax.py is open.", retries=20)
+
+    run(scenario())
+
+
+def test_what_could_not_be_saved_gives_way_to_no_other_text(state, place):
+    file = place / f"{SLUG}.py"
+
+    async def scenario():
+        async with visited(state) as user:
+            file.write_bytes(LATIN)
+            editor_of(user).value = "typed = 1\n"
+            await user.should_see("is not UTF-8 text", retries=20)
+            file.write_text("by_vim = 1\n")
+            await user.should_see("its version is kept as ex01_softmax.1.py", retries=20)
+            assert editor_of(user).value == file.read_text() == "typed = 1\n"
+
+    run(scenario())
+
+
 def test_the_first_failed_check_is_open_with_its_diagnosis_and_its_line_marked(state):
     pinned = replace(DIAGNOSIS, pinned=PinnedLine(line=2, name="return", got=(2,), right=(3,)))
 

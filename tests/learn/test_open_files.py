@@ -118,6 +118,16 @@ def test_what_is_no_text_is_not_opened(path, content, sentence):
         OpenFile(path).read()
 
 
+def test_what_is_no_text_is_opened_as_soon_as_it_is_text(path):
+    path.write_bytes(b"\xff\xfe")
+    tab = OpenFile(path)
+    for look in (tab.read, tab.read_change, tab.read_change):
+        with pytest.raises(NotEditable):
+            look()
+    path.write_bytes(b"text now\n")
+    assert tab.read_change() == "text now\n"
+
+
 def test_what_is_no_text_is_not_overwritten_either(tab, path):
     path.write_bytes(b"\xff\xfe")
     assert "is not UTF-8 text" in tab.save("text\n").problem
