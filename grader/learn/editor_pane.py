@@ -28,7 +28,7 @@ class EditorPane:
         self._exercise = state.exercises[slug]
         self._file = OpenFile(state.path(slug))
         self._due: float | None = None  # when an unsaved change is to be saved
-        self._marked: tuple[str, int] = ("", 0)
+        self._marked: ExerciseReport | None = None  # whose line is marked, or was
         text, problem = self._open()
         self._problem = problem  # why the file cannot be edited now
         self.editor = ui.codemirror(
@@ -91,24 +91,28 @@ class EditorPane:
 
     def reset(self, skeleton: str) -> None:
         """Put a text into the editor, as if it had been typed."""
-        self.editor.set_value(skeleton)
+        self._put(skeleton)
         self.save()
 
     def mark(self, report: ExerciseReport | None) -> None:
         """Mark the line of the first failed check; keep the mark while its text is edited."""
-        failed = None if report is None else _find_check_to_mark(report)
-        found = (report.sha256 if report else "", _find_line(failed))
-        if report is None or not report.sha256 or found == self._marked:
+        if report is None or not report.sha256 or report is self._marked:
             return
         if digest_text(self.text) != self._file.digest():
             return  # its lines are not those that were graded
-        self._marked = found
-        _, line = found
+        self._marked = report
+        failed = _find_check_to_mark(report)
+        line = _find_line(failed)
         shown = 0 < line <= self.text.count("\n") + 1
         self.editor.decorations = (
             [{"kind": "line", "line": line, "class": "wrong-line"}] if shown else []
         )
         self.editor.line_tooltips = {line: self._line_text(failed)} if shown and failed else {}
+
+    def _put(self, text: str) -> None:
+        """Put a text into the editor in the place of another one, whose marks go with it."""
+        self.editor.decorations, self.editor.line_tooltips = [], {}
+        self.editor.set_value(text)
 
     def _open(self) -> tuple[str, str]:
         """Return the text of the file, and why it cannot be edited."""
@@ -145,7 +149,7 @@ class EditorPane:
             self.editor.enable()
             ui.timer(0, self.connect, once=True)
         if text is not None:
-            self.editor.set_value(text)
+            self._put(text)
             self._due = None  # that was no change of the person's
             self._run(f"learn.saved({json.dumps(digest_text(text))})")
             told = "{file} was changed by another tab or program; this is its text now."
@@ -165,7 +169,7 @@ class EditorPane:
             case _:
                 return
         if base == self._file.digest():
-            self.editor.set_value(text)
+            self._put(text)
             self.save()
             self._say(self._words("What you had written before is restored and saved."))
             return
@@ -183,7 +187,7 @@ class EditorPane:
     def _resync(self, event: GenericEventArguments) -> None:
         """Take the whole text from the browser, where single changes did not arrive."""
         if isinstance(event.args, str) and event.args != self.text:
-            self.editor.set_value(event.args)
+            self._put(event.args)
         self.save()
 
     def _say_saved(self, saved: SavedFile) -> None:

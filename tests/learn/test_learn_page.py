@@ -240,6 +240,25 @@ def test_the_first_failed_check_is_open_with_its_diagnosis_and_its_line_marked(s
     run(scenario())
 
 
+def test_a_mark_goes_with_the_text_that_it_was_on(state, place):
+    pinned = replace(DIAGNOSIS, pinned=PinnedLine(line=2, name="return", got=(2,), right=(3,)))
+    report = checked(Verdict.FAILED, why="x is 1", diagnosis=pinned)
+
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, report)
+            await eventually(lambda: editor_of(user).line_tooltips)
+            (place / f"{SLUG}.py").write_text("")
+            await eventually(lambda: editor_of(user).value == "")
+            assert editor_of(user).line_tooltips == {} and editor_of(user).decorations == []
+            (place / f"{SLUG}.py").write_text(TEXT)
+            await eventually(lambda: editor_of(user).value == TEXT)
+            judged(state, replace(report, seconds=2.0))
+            await eventually(lambda: editor_of(user).line_tooltips)
+
+    run(scenario())
+
+
 def test_every_failed_check_has_its_own_lines_folded_below_the_first(state):
     report = checked(Verdict.FAILED, Verdict.PASSED, Verdict.FAILED, why="x is 1")
     first, passed, second = report.checks
