@@ -1,5 +1,7 @@
 """The line in which one change mends an answer: found where one is enough, and nowhere else."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -135,6 +137,9 @@ def test_without_time_no_line_is_told(name, monkeypatch):
 def test_a_bug_hunt_and_stored_cases_tell_no_line(monkeypatch):
     judge, _ = judged("ex01_softmax", SLIP)
     monkeypatch.setattr(repair, "ask_submission_reader", lambda *_, **__: pytest.fail("searched"))
+    hunt = replace(catalog.find_catalog_exercise("ex01_softmax"), hunts=True)
+    monkeypatch.setattr(diagnosis.pinned_line, "find_pinned_line", lambda *_: None)
+    diagnosis.diagnose_failed_checks(hunt, judge.results(), judge)
     monkeypatch.setattr(Judge, "is_replayed", True)
     assert repair.find_repaired_lines(judge.failures, judge, None, {}) == {}
 
