@@ -8,7 +8,7 @@ import torch
 from grader.core import catalog
 from grader.core.diagnosis_records import PinnedLine
 from grader.core.records import Submission
-from grader.judging import diagnosis, repair, suite_runner, time_limit
+from grader.judging import diagnosis, pair_naming, repair, suite_runner, time_limit
 from grader.judging.judge import Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.name_trials import NameTrials
@@ -102,19 +102,38 @@ def test_two_lines_of_which_either_would_do_are_none():
     assert search._choose_line([]) is None
 
 
-def test_what_only_takes_something_away_is_told_only_if_nothing_else_mends():
-    """Without the test for empty rows all is right as well; but there the mistake is not."""
-    found, text = repaired(
-        "ex02_masking",
-        (
-            "    empty = ~keep.any(dim=-1, keepdim=True)",
-            "    empty = ~keep.all(dim=-1, keepdim=True)",
-        ),
+def only(monkeypatch, *wanted: tuple[str, str]) -> None:
+    """Try only the changes of these kinds to these texts."""
+    ask = repair.ask_submission_reader
+
+    def few(*args, **given):
+        return [e for e in ask(*args, **given) if (e["kind"], e["text"]) in wanted]
+
+    monkeypatch.setattr(repair, "ask_submission_reader", few)
+
+
+def test_what_only_takes_something_away_is_told_only_if_nothing_else_mends(monkeypatch):
+    """Without the line for empty rows all is right as well; but the mistake is not there."""
+    old, new = (
+        "    empty = ~keep.any(dim=-1, keepdim=True)",
+        "    empty = ~keep.all(dim=-1, keepdim=True)",
     )
+    away, other = ("STATEMENT", "pass"), ("FUNCTION", "(keep.any(dim=-1, keepdim=True))")
+    with monkeypatch.context() as patched:
+        only(patched, away)
+        found, text = repaired("ex02_masking", (old, new))
+    assert found is not None and text.startswith("safe = torch.where(empty")
+    monkeypatch.setattr(repair, "REMOVALS", repair.REMOVALS | {"FUNCTION"})  # all are tried
+    monkeypatch.setattr(repair, "groupby", lambda edits, key: [(0, edits)])
+    only(monkeypatch, away, other)
+    assert repaired("ex02_masking", (old, new))[0] is None
+    monkeypatch.setattr(repair, "REMOVALS", repair.REMOVALS - {"FUNCTION"})
+    found, text = repaired("ex02_masking", (old, new))
     assert found is not None and found.change == "FUNCTION" and text.startswith("empty =")
 
 
-def test_the_answer_is_in_its_place_again():
+def test_the_answer_is_in_its_place_again(monkeypatch):
+    only(monkeypatch, ("OPERATOR", "(powers / powers.sum(axis=axis, keepdims=True))"))
     judge, _ = judged("ex01_softmax", SLIP)
     trials = NameTrials(judge, MistakeCatalogue(catalog.find_catalog_exercise("ex01_softmax")))
     plainest = {f.check: f for f in judge.failures}
@@ -156,9 +175,11 @@ def test_it_is_told_behind_a_wall_and_no_pair_of_mistakes_is_named(
     graded, repair_seconds, monkeypatch
 ):  # fmt: skip
     monkeypatch.setattr(supervisor, "CHANGED_CALL_SECONDS", 60.0)
+    monkeypatch.setattr(
+        pair_naming, "_name_pair", lambda cases, *_: pytest.fail("a pair") if cases else ()
+    )
     source = solution("ex01_softmax").replace(*SLIP)
     found = [c.diagnosis for c in graded("ex01_softmax", source).checks if c.diagnosis]
     [pinned] = [d.pinned for d in found if d.pinned]
     assert pinned.change == "OPERATOR" and pinned.text.startswith(f"weights = {SLIP[1]}")
     assert source.splitlines()[pinned.line - 1].strip() == pinned.text
-    assert not any(d.mistakes for d in found)
