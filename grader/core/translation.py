@@ -19,6 +19,7 @@ from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
 _NUMBERS = ("counts", "possible")  # or "Turn the scores of an array ..." would be a mark
+_CHINESE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"  # letters, and signs as wide as they are
 _CORE_TRANSLATIONS_PATH = Path(__file__).with_name("zh.toml")
 
 
@@ -41,6 +42,8 @@ class Words:
         """A sentence of ours, with `values` in the place of the names in braces."""
         text = _read_core_translations().get(english, english) if self.language == "zh" else english
         text = fit_advice(text)
+        if self.language == "zh":
+            return _fill_chinese(text, values) if values else text
         return text.format(**values) if values else text
 
     def said(self, sentence: str) -> str:
@@ -55,7 +58,7 @@ class Words:
                 values = {
                     name: self._translate_line(value) for name, value in found.groupdict().items()
                 }
-                return chinese.format(**values)
+                return _fill_chinese(chinese, values)
         return line
 
     def joined(self, *sentences: str) -> str:
@@ -102,6 +105,19 @@ class Words:
 
     def _suite_texts(self, slug: str) -> Mapping[str, Any]:
         return _read_suite_translations(slug) if self.language == "zh" else {}
+
+
+def _fill_chinese(text: str, values: Mapping[str, Any]) -> str:
+    """Put values in the place of their names in braces, without a blank between Chinese letters.
+
+    The blank in "{name} is" sets Latin letters off, and a value may be either.
+    """
+    for name, value in values.items():
+        if re.match(_CHINESE, str(value)):
+            text = re.sub(rf"(?<={_CHINESE}) (?={{{name}}})", "", text)
+        if re.search(rf"{_CHINESE}\Z", str(value)):
+            text = re.sub(rf"(?<={{{name}}}) (?={_CHINESE})", "", text)
+    return text.format(**values)
 
 
 @cache

@@ -18,9 +18,10 @@ import torch
 
 from grader.core.records import DeclaredFunction, Returns
 from grader.judging import describe
-from grader.judging.case import fail_check, find_case
+from grader.judging.case import StudentFault, fail_check, find_case
 
 Sizes = dict[str, int]
+_NO_RETURN = "A function that ends without `return` gives None: does every path return a value?"
 
 
 @cache
@@ -49,7 +50,12 @@ def judge_answer_form(value: Any, function: DeclaredFunction, args: Sequence[Any
         ((names[-1], x) for x in args[len(names) :]),
     )
     leading, sizes = _bind_judged_sizes(function.shapes, [*chain(*positional), *kwargs.items()])
-    _judge_answer_structure(value, function.returns, leading, sizes, call)
+    try:
+        _judge_answer_structure(value, function.returns, leading, sizes, call)
+    except StudentFault as fault:
+        if value is not None:
+            raise
+        raise StudentFault(f"{fault}\n{_NO_RETURN}") from None
 
 
 def judge_attribute_form(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:

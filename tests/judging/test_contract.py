@@ -1,5 +1,6 @@
 """Kinds and shapes of answers are held to the manifest at every call."""
 
+import re
 from dataclasses import replace
 from types import ModuleType
 
@@ -9,7 +10,8 @@ import torch
 
 from grader.core import catalog
 from grader.core.records import DeclaredClass, DeclaredFunction
-from grader.judging import contract, expect_shapes
+from grader.core.translation import Words
+from grader.judging import contract, describe, expect_shapes
 from grader.judging.case import CURRENT_CASE, Case, StudentFault, find_case
 from grader.judging.student import Student
 from grader.worker.in_process import call_without_wall
@@ -21,6 +23,7 @@ ATTENTION = DeclaredFunction(
     returns={"output": "tensor ... Lq Dv", "weights": "tensor ... Lq Lk"},
 )
 Q, K, V = torch.zeros(2, 1, 3, 4), torch.zeros(2, 5, 7, 4), torch.zeros(5, 7, 6)
+NO_RETURN = "A function that ends without `return` gives None: does every path return a value?"
 OUTPUT, WEIGHTS = torch.zeros(2, 5, 3, 6), torch.zeros(2, 5, 3, 7)
 
 
@@ -56,7 +59,7 @@ def test_arguments_by_name_bind_as_well():
     [
         (OUTPUT, "the call returned a tensor, but should return (output, weights)  [f()]"),
         ((OUTPUT,), "the call returned a tuple of 1, but should return (output, weights)  [f()]"),
-        (None, "the call returned None, but should return (output, weights)  [f()]"),
+        (None, f"the call returned None, but should return (output, weights)  [f()]\n{NO_RETURN}"),
         ((OUTPUT, None), "weights is None, but should be a tensor  [f()]"),
         (
             (WEIGHTS, OUTPUT),
@@ -100,7 +103,7 @@ def test_kinds_fit(wanted, value):
         ("tensor", np.zeros(3), "out is an array, but should be a tensor"),
         ("array", torch.zeros(3), "out is a tensor, but should be an array"),
         ("bool tensor L L", torch.zeros(3, 3), "out.dtype is float32, but should be bool"),
-        ("tensor", None, "out is None, but should be a tensor"),
+        ("tensor", None, f"out is None, but should be a tensor  [f()]\n{NO_RETURN}"),
         ("int", True, "out is a bool, but should be an int"),
         ("int", torch.tensor(3), "out is a tensor, but should be an int"),
         ("str", None, "out is None, but should be a string"),
@@ -112,6 +115,14 @@ def test_kinds_fit(wanted, value):
 )  # fmt: skip
 def test_kinds_do_not_fit(wanted, value, says):
     assert says in message(value, returning(out=wanted), (torch.zeros(2, 3, 4),))
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, "x", (1,), [1], {}, Q, np.zeros(1), object()])
+def test_the_kinds_of_values_are_said_in_chinese(value):
+    for kind in ("tensor", "array", "bool", "int", "float", "flag", "str", "none", "object"):
+        wanted = contract._name_judged_kind(kind)
+        told = Words("zh").said(f"out is {describe.describe_kind(value)}, but should be {wanted}")
+        assert not re.search(r"\b(an?|of|or)\b", told)
 
 
 def test_every_one_of_many_arguments_binds():
