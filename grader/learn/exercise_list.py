@@ -5,6 +5,7 @@ from nicegui import ui
 from grader.core.records import ExerciseReport, Verdict
 from grader.learn.learn_state import LearnState
 from grader.practice.hints import is_practice_open, is_practice_passed
+from grader.practice.learner_progress import read_learner_progress
 
 _SIGNS = {"good": ("✓", "passed"), "bad": ("✗", "failed"), "quiet": ("·", "not started yet")}
 
@@ -36,9 +37,10 @@ class ExerciseList:
             if report is not self._drawn.get(slug) or not self._drawn:
                 self._draw_state(slug, report)
         self._drawn = reports
-        done = sum(map(self._state.is_passed, reports))
-        told = "Exercises passed: {done} of {count}"
-        self._total.set_text(self._words(told, done=done, count=len(reports)))
+        progress = read_learner_progress(self._state.place)  # what `make progress` counts
+        passed = sum(bool(progress.about(s).passed) or self._state.is_passed(s) for s in reports)
+        told = "{passed} of {count} exercises passed at least once."
+        self._total.set_text(self._words(told, passed=passed, count=len(reports)))
 
     def _draw_entry(self, slug: str, *, current: bool) -> None:
         title = self._words.title(self._state.exercises[slug])

@@ -10,6 +10,7 @@ from grader.core.records import CheckResult, ExerciseReport, Score, Verdict
 from grader.learn.open_files import digest_text
 from grader.practice import hints
 from grader.practice.hints import Hint
+from grader.practice.learner_progress import record_attempt
 from tests.learn.learn_user import judged, state_of, visited
 from tests.reporting.samples import DIAGNOSIS, HOSTILE
 
@@ -77,7 +78,7 @@ def test_the_page_has_lesson_editor_and_list(state):
         async with visited(state) as user:
             await user.should_see("ex03")
             await user.should_see("Scaled dot-product attention")
-            await user.should_see("Exercises passed: 0 of 8")
+            await user.should_see("0 of 8 exercises passed at least once.")
             assert editor_of(user).value == TEXT
             from nicegui import ui
 
@@ -376,7 +377,22 @@ def test_after_passing_the_next_exercise_is_offered(state):
             await user.should_see("ex01_softmax is passed. You now know:")
             await user.should_see("An interviewer asks:")
             await user.should_see("Next: Masking")
-            await user.should_see("Exercises passed: 1 of 8")
+            await user.should_see("1 of 8 exercises passed at least once.")
+
+    run(scenario())
+
+
+def test_a_passed_exercise_counts_as_make_progress_counts_it_while_it_is_edited(state, place):
+    right = checked(Verdict.PASSED)
+    record_attempt(place, right, passed=True)  # as the watch does
+
+    async def scenario():
+        async with visited(state) as user:
+            await user.should_see("1 of 8 exercises passed at least once.")
+            judged(state, right)
+            judged(state, checked(Verdict.FAILED, why="x is 1"))
+            await user.should_see("0 of 1 checks passed")
+            await user.should_see("1 of 8 exercises passed at least once.")
 
     run(scenario())
 
@@ -405,7 +421,7 @@ def test_the_page_speaks_chinese(place):
             judged(state, checked(Verdict.FAILED, Verdict.PASSED))
             await user.should_see("手写注意力")
             await user.should_see("2 项检查通过 1 项")
-            await user.should_see("8 道题中通过 0 道")
+            await user.should_see("8 道题中有 0 道至少通过过一次。")
 
     run(scenario())
 
