@@ -2,7 +2,7 @@
 
 from nicegui import ui
 
-from grader.core.records import ExerciseReport, Verdict
+from grader.core.records import ExerciseReport
 from grader.learn.learn_state import LearnState
 from grader.practice.hints import is_practice_open, is_practice_passed
 from grader.practice.learner_progress import read_learner_progress
@@ -53,6 +53,7 @@ class ExerciseList:
                 ui.label(title).classes("title")
             said = ui.label().classes("spoken")
             count = ui.label().classes("count")
+            count.props["title"] = self._words("Points, without those for speed")
         self._entries[slug] = sign, said, count
 
     def _draw_state(self, slug: str, report: ExerciseReport | None) -> None:
@@ -61,12 +62,9 @@ class ExerciseList:
         sign.set_text(_SIGNS[tone][0])
         sign.classes(replace=f"sign {tone}")
         said.set_text(self._words(_SIGNS[tone][1]))
-        checks = [] if report is None else report.checks
-        asked = [c for c in checks if c.verdict is not Verdict.NOT_RUN]
-        passed = sum(c.verdict is Verdict.PASSED for c in asked)
-        begun = report is not None and report.state == "graded" and asked
-        if begun:
-            count.set_text(f"{passed}/{len(asked)}")
+        score = report.score if report is not None and report.state == "graded" else None
+        if score is not None and score.possible:
+            count.set_text(f"{score.earned}/{score.possible}")
         elif report is None or report.state in ("not_started", "missing"):
             count.set_text("")  # otherwise what was passed before stays, until the file runs again
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from grader.core.diagnosis_records import Diagnosis, PinnedLine
-from grader.core.records import CheckResult, ExerciseReport, Score, Verdict
+from grader.core.records import CheckResult, ExerciseReport, Verdict
+from grader.core.scoring import sum_score_points
 from grader.learn.open_files import digest_text
 from grader.practice import hints
 from grader.practice.hints import Hint
@@ -19,10 +20,10 @@ TEXT = "def softmax_numpy(x, axis=-1):\n    return x\n"
 
 
 def checked(
-    *verdicts: Verdict, why: str = "", diagnosis: Diagnosis | None = None, **more
+    *verdicts: Verdict, why: str = "", diagnosis: Diagnosis | None = None, points: int = 1, **more
 ) -> ExerciseReport:
     checks = tuple(
-        CheckResult(id=f"check_{n}", says=f"Check {n} holds.", verdict=verdict, points=1, calls=frozenset({"softmax_numpy"}),
+        CheckResult(id=f"check_{n}", says=f"Check {n} holds.", verdict=verdict, points=points, calls=frozenset({"softmax_numpy"}),
                     why=why if verdict is Verdict.FAILED else "", diagnosis=diagnosis if verdict is Verdict.FAILED else None)
         for n, verdict in enumerate(verdicts)
     )  # fmt: skip
@@ -36,7 +37,7 @@ def checked(
         slug=SLUG,
         title="Softmax",
         track="core",
-        score=Score(earned=0, possible=1, not_run=0),
+        score=sum_score_points(checks, None),
         checks=checks,
         speed=None,
         **given,
@@ -294,6 +295,17 @@ def test_a_file_that_cannot_be_run_has_its_line_marked_and_keeps_its_points(stat
             assert editor_of(user).decorations[0]["line"] == 2
             assert editor_of(user).line_tooltips == {2: "invalid syntax"}
             await user.should_see("1/2")
+
+    run(scenario())
+
+
+def test_the_list_has_the_points_that_make_grade_gives(state):
+    async def scenario():
+        async with visited(state) as user:
+            judged(state, checked(Verdict.PASSED, Verdict.FAILED, why="x is 1", points=3))
+            await user.should_see("1 of 2 checks passed")
+            await user.should_see("3/6")
+            await user.should_not_see("1/2")
 
     run(scenario())
 
