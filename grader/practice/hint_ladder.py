@@ -7,6 +7,8 @@ from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 
 KNOWN = "__"  # a key stays a name of Python's
+_RAISED_KIND = re.compile(r"(\w+): ")
+_RAISED_LINE = re.compile(r"^line (\d+(?: of cell \d+)?): ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,10 +16,11 @@ class HintLadder:
     """The hints on what fails in a report, each telling more than the one before.
 
     A mistake that is known has its cure, and a check may have hints of its own; both end with the
-    last hint of the function, which tells nearly all of it. Anything else has the function's.
+    last hint of the function, which tells nearly all of it. Anything else has the function's. An
+    exception that is no known mistake has one before them: no numbers came, of which they speak.
     """
 
-    key: str  # a name; or a check, and behind KNOWN the mistakes that are known
+    key: str  # a name; or a check, and behind KNOWN the mistakes that are known, or "raised"
     name: str
     hints: tuple[str, ...]
 
@@ -50,6 +53,18 @@ def find_hint_ladder(exercise: Exercise, report: ExerciseReport, words: Words) -
         cures = (words.mistake(exercise.slug, m.id, m.says, m.mend)[1] for m in known)
         key = KNOWN.join([failed.id, *(m.id for m in known)])
         return HintLadder(key=key, name=name, hints=(*cures, whole[-1]))
-    if own := words.hints(exercise, failed.id):
-        return HintLadder(key=failed.id, name=name, hints=(*own, whole[-1]))
-    return HintLadder(key=name, name=name, hints=whole)
+    own = words.hints(exercise, failed.id)
+    key, hints = (failed.id, (*own, whole[-1])) if own else (name, whole)
+    if first := _hint_on_exception(exercise, failed, words):
+        key, hints = KNOWN.join([failed.id, "raised"]), (first, *hints)
+    return HintLadder(key=key, name=name, hints=hints)
+
+
+def _hint_on_exception(exercise: Exercise, failed: CheckResult, words: Words) -> str:
+    """Say where a call raised an exception, and what to look at there; "" if it raised none."""
+    kind, line = _RAISED_KIND.match(failed.why), _RAISED_LINE.search(failed.why)
+    if not kind or not line:
+        return ""
+    return words("The call raised {kind} in line {line} and returned nothing: which shapes and "
+                 "types have the names in that line? `make debug EX={slug}` stops there.",
+                 kind=kind[1], line=words.said(line[1]), slug=exercise.slug)  # fmt: skip

@@ -143,7 +143,7 @@ def test_the_hints_on_a_known_mistake_are_its_cure_and_then_the_last_of_the_func
 def test_a_check_with_hints_of_its_own_gives_them_before_the_last_of_the_function(
     asked, words, own
 ):
-    *_, first, _ = asked(NO_EMPTY, words=words)
+    *_, first, _ = asked(NO_EMPTY, words=words, level=2)  # behind the one on its exception
     assert own in first
     *_, last, _ = asked(NO_EMPTY, words=words)
     assert words.hints(EX01, "softmax_numpy")[-1] in last
@@ -153,6 +153,16 @@ def test_what_is_not_written_yet_gets_the_hints_of_the_function_whatever_check_f
     asked(NO_EMPTY)
     assert told(asked(BEGUN)) == "Hint 1 of 3 on softmax_numpy"
     assert told(asked(RIGHT_NUMPY)) == "Hint 1 of 3 on softmax"
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [(EN, "The call raised ValueError in line 6"), (Words("zh"), "在第 6 行抛出了 ValueError")],
+)
+def test_a_call_that_raised_has_a_hint_on_that_before_those_on_its_numbers(asked, words, says):
+    raises = RIGHT_NUMPY.replace("wide.max(axis=axis, keepdims=True)", "wide.max(axis=axis)")
+    assert says in asked(raises, words=words)[-2]
+    assert words.hints(EX01, "test_numpy_values")[0] in asked(raises, words=words)[-2]
 
 
 def test_a_level_can_be_asked_for_and_the_next_hint_follows_it(asked):
