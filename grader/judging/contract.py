@@ -4,7 +4,7 @@
 "tensor ... Lq Dv" }` declares the answer. `...` stands for any leading dimensions, broadcast over
 the inputs; a letter that no input binds matches any size; a number stands for itself. `rows n m` is
 a list of lists of numbers. In a class, `attributes = { keys = "tensor num_blocks D" }` uses the
-names of the constructor's parameters as letters.
+names of the constructor's parameters as letters; so does what a function returns, of its own.
 """
 
 import ast
@@ -50,6 +50,7 @@ def judge_answer_form(value: Any, function: DeclaredFunction, args: Sequence[Any
         ((names[-1], x) for x in args[len(names) :]),
     )
     leading, sizes = _bind_judged_sizes(function.shapes, [*chain(*positional), *kwargs.items()])
+    sizes = read_judged_sizes(function.signature, args, kwargs) | sizes
     try:
         _judge_answer_structure(value, function.returns, leading, sizes, call)
     except StudentFault as fault:

@@ -12,7 +12,7 @@ Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 
 # What an axis is called, by its letter in the manifest; columns of a vector tell nothing.
 AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t": "row", "n": "row",
-        "Lk": "key"}  # fmt: skip
+        "Lk": "key", "q_len": "row", "k_len": "key", "max_len": "key"}  # fmt: skip
 LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
 
 

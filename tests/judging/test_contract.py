@@ -117,6 +117,19 @@ def test_kinds_do_not_fit(wanted, value, says):
     assert says in message(value, returning(out=wanted), (torch.zeros(2, 3, 4),))
 
 
+@pytest.mark.parametrize(
+    "slug, name, given, value, says",
+    [
+        ("ex02_masking", "padding_mask", (torch.zeros(5, dtype=torch.int64), 7), (5, 7), "(5, 1, 1, 7)"),
+        ("ex05_causal_mask", "causal_mask", (3, 5), (3, 3), "(3, 5)"),
+    ],
+)  # fmt: skip
+def test_a_size_that_the_call_gives_is_said_as_its_number(slug, name, given, value, says):
+    function = catalog.find_catalog_exercise(slug).functions[name]
+    told = message(torch.zeros(value, dtype=torch.bool), function, given)
+    assert told == f"keep.shape is {value}, but should be {says}  [f()]"
+
+
 @pytest.mark.parametrize("value", [1, 1.0, True, "x", (1,), [1], {}, Q, np.zeros(1), object()])
 def test_the_kinds_of_values_are_said_in_chinese(value):
     for kind in ("tensor", "array", "bool", "int", "float", "flag", "str", "none", "object"):

@@ -242,6 +242,7 @@ def test_many_scattered_rows_are_counted():
             "... Lq Dv",
         ),
         ("ex04_heads", "MultiHeadAttention(16, 4)(float32 (2, 3, 16))", "weights", "B H Lq Lk"),
+        ("ex02_masking", "padding_mask(int64 (5,), 7)", "keep", "tensor B 1 1 max_len"),
         ("ex03_sdpa", "no_such(1)", "out", ""),
     ],
 )
@@ -249,6 +250,14 @@ def test_the_manifest_says_what_an_axis_is(slug, call, subject, letters):
     assert (
         " ".join(location.list_judged_letters(catalog.find_catalog_exercise(slug), call, subject))
         == letters
+    )
+
+
+def test_the_keys_of_a_mask_are_told_by_the_name_of_their_number():
+    wrong = np.zeros((2, 1, 1, 5), bool)
+    wrong[..., 3] = True
+    assert location.locate_judged_errors(wrong, ["tensor", "B", "1", "1", "max_len"][1:]) == (
+        WrongPlaces(axis="key", wrong=(3,), size=5),
     )
 
 
