@@ -11,6 +11,7 @@ from grader.core.diagnosis_records import Diagnosis
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting import fact_text, locations, pinned_text, stage_text
+from grader.reporting.wrapped_text import wrap_text
 
 SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -31,7 +32,7 @@ def render_terminal_checks(
         if verdict is not Verdict.BLOCKED or len(group) == 1 or why == e.sentence:
             yield from (render_terminal_check(c, e, words) for c in group)
             continue
-        yield from (_render_terminal_head(c, e, words) for c in group)
+        yield from (wrap_text(_render_terminal_head(c, e, words)) for c in group)
         text = "these {count} are blocked by: {check}"
         blocker = _translate_reported_check(why, e, words)
         told = words(text, count=len(group), check=blocker)
@@ -51,13 +52,15 @@ def render_terminal_check(c: CheckResult, e: ExerciseReport, words: Words) -> Gr
         case Verdict.FAILED | Verdict.GRADER_FAULT:
             lines = [Text(line) for line in words.said(c.why).splitlines()[:_SHOWN_LINES]]
             known = _render_terminal_diagnosis(c.diagnosis, e.slug, words)
-            return Group(head, *(_indent_terminal_line(line) for line in (*lines, *known)))
+            return Group(
+                wrap_text(head), *(_indent_terminal_line(line) for line in (*lines, *known))
+            )
         case Verdict.BLOCKED if c.why != e.sentence:
             text = words("blocked by: {check}", check=_translate_reported_check(c.why, e, words))
-            return Group(head, _indent_terminal_line(Text(text, style="dim")))
+            return Group(wrap_text(head), _indent_terminal_line(Text(text, style="dim")))
         case Verdict.NOT_RUN:
-            return Group(Text.assemble(head, (f"  {words.said(c.why)}", "dim")))
-    return Group(head)
+            return Group(wrap_text(Text.assemble(head, (f"  {words.said(c.why)}", "dim"))))
+    return Group(wrap_text(head))
 
 
 def _translate_reported_check(says: str, e: ExerciseReport, words: Words) -> str:
@@ -85,4 +88,4 @@ def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> 
 
 
 def _indent_terminal_line(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 4))
+    return Padding(wrap_text(text), (0, 0, 0, 4))
