@@ -27,10 +27,10 @@ from grader.submission.admission import AdmittedSubmission, NotGraded
 from grader.timing.contest import Contest
 from grader.timing.speed import fail_speed_timing, measure_speed, skip_speed_timing
 from grader.worker import requirements
-from grader.worker.faults import UnmetRequirement, WorkerFault
+from grader.worker.faults import LoadFailed, UnmetRequirement, WorkerFault
 from grader.worker.harmless_text import clean_worker_text
 from grader.worker.nursery import Nursery
-from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,8 @@ from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import Check
 from grader.submission.line_names import name_submission_line
 from grader.worker import requirements
-from grader.worker.faults import NurseryFailed
+from grader.worker.faults import LoadFailed, NurseryFailed
 from grader.worker.harmless_text import clean_worker_text
-from grader.worker.supervisor import LoadFailed
 
 MAX_FAULT_CHARACTERS = 500  # characters about a fault of ours
 

@@ -22,7 +22,8 @@ from grader.judging.probed_function import (
     distance,
     fact,
 )
-from grader.judging.student import Student, StudentObject
+from grader.judging.student import Student
+from grader.judging.student_calls import StudentObject
 from grader.judging.tolerance import as_judged_numbers
 
 ROOM = 5  # tokens that fit in a cache

@@ -20,7 +20,8 @@ from grader.judging.probed_function import (
     distance,
     fact,
 )
-from grader.judging.student import Student, StudentObject
+from grader.judging.student import Student
+from grader.judging.student_calls import StudentObject
 from grader.judging.tolerance import as_judged_numbers
 
 TINY = 1e-5

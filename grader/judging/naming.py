@@ -24,7 +24,7 @@ from grader.judging.like_cases import LikeCase, LikeCases
 from grader.judging.marks import Mistake
 from grader.judging.mistake_catalogue import MistakeCatalogue, list_failed_checks
 from grader.judging.name_trials import NameTrials
-from grader.judging.student import StudentObject
+from grader.judging.student_calls import StudentObject
 from grader.judging.student_runs import StudentRuns
 
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from grader.judging.agree import expect
-from grader.judging.student import StudentObject
+from grader.judging.student_calls import StudentObject
 
 
 def expect_shapes(module: StudentObject, shapes: Mapping[str, tuple[int, ...] | None]) -> None:

@@ -48,6 +48,14 @@ class NoAnswer(WorkerFault):
     """Raised when a reply has the wrong form."""
 
 
+class LoadFailed(WorkerFault):
+    """Raised when the submission's file raises `problem` while it loads."""
+
+    def __init__(self, problem: AnswerRaised) -> None:
+        super().__init__(f"the file could not be loaded again after a crash ({problem})")
+        self.problem = problem
+
+
 class UnmetRequirement(Exception):
     """Raised when the machine lacks a requirement of the exercise; the message names it."""
 

@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import signal
 import socket
 import tempfile
 import time
@@ -14,8 +13,10 @@ from typing import Any
 from grader.core.records import Limits, Submission
 from grader.worker.child import companion, frames, wire
 from grader.worker.client import Client, decode_worker_exception
+from grader.worker.deaths import explain_worker_death, was_worker_killed_outside
 from grader.worker.faults import (
     AnswerTimedOut,
+    LoadFailed,
     NoAnswer,
     NurseryFailed,
     UnmetRequirement,
@@ -36,7 +37,6 @@ MAX_RESTARTS = 5
 CHANGED_CALL_SECONDS = 1.0  # for a call of a changed text
 UNCOUNTED_SECONDS = 0.05  # of requests, before it is asked again what a worker has used
 LINE_SECONDS = 3.0  # for a worker to say where it is; one that computes in C may not
-_OUTSIDE_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 MAX_SHOWN_CHARACTERS = 2000  # characters of what a submission printed
 
 
@@ -180,7 +180,7 @@ class Supervisor:
         reply = self._load_text(self._submission.source, refuse=self._refuse)
         if "error" in reply:
             self._end_worker()
-            raise LoadFailed(reply["error"])
+            raise LoadFailed(decode_worker_exception(reply["error"]))
 
     def _load_text(self, source: str, **more: Any) -> dict[str, Any]:
         slug, theirs = self._submission.slug, self._submission.theirs
@@ -280,22 +280,8 @@ class Supervisor:
     def _explain_death(self) -> WorkerFault:
         """End the worker and return the fault that says how it ended."""
         ended = self._end_worker(wait=True)
-        if ended.get("alive"):
-            return WorkerDied("the process closed its connection and gave no answer")
-        number = ended.get("signal")
-        if ended.get("crowded"):
-            return WorkerDied("the process was killed: it started too many other processes")
-        if ended.get("exit") == frames.DEVICE_LOST_STATUS:
-            return WorkerDied(
-                "a kernel broke off on the GPU (an access outside of its arrays, say)"
-            )
-        if number is None:
-            code = ended.get("exit")
-            return WorkerDied(f"the process ended itself (exit code {code}) and gave no answer")
-        self._killed = self._killed or number in _OUTSIDE_SIGNALS
-        if number in (signal.SIGXCPU, signal.SIGKILL):
-            return WorkerDied("the process was killed: it used too much memory or processor time")
-        return WorkerDied(f"the process crashed ({_name_worker_signal(number)})")
+        self._killed = self._killed or was_worker_killed_outside(ended)
+        return explain_worker_death(ended)
 
     def _end_worker(self, *, wait: bool = False) -> dict[str, int]:
         if self._process is None:
@@ -304,19 +290,3 @@ class Supervisor:
         self._spent += count_worker_seconds(self._asked, self._nursery.usage(process))
         self._asked, self._counted = 0.0, (0.0, 0.0)
         return self._nursery.end(process, wait=wait)
-
-
-def _name_worker_signal(number: int) -> str:
-    if number == signal.SIGSEGV:
-        return "a segmentation fault"
-    known = {s.value: s.name for s in signal.Signals}
-    return known.get(number, f"signal {number}")
-
-
-class LoadFailed(WorkerFault):
-    """Raised when the submission's file raises while it loads; `error` is as in the reply."""
-
-    def __init__(self, error: Any) -> None:
-        problem = decode_worker_exception(error)
-        super().__init__(f"the file could not be loaded again after a crash ({problem})")
-        self.problem = problem

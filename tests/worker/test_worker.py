@@ -10,7 +10,7 @@ import torch
 
 from grader.worker import faults
 from grader.worker.client import CALLABLE_ATTRIBUTE, ObjectHandle
-from grader.worker.supervisor import LoadFailed
+from grader.worker.faults import LoadFailed
 from tests.worker.asking import call, worker
 
 SOURCE = """

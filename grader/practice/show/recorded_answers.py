@@ -12,10 +12,10 @@ from grader.practice.show.sentence import CannotShow
 from grader.submission import admission, answer_file
 from grader.submission.admission import NotGraded
 from grader.worker import requirements
-from grader.worker.faults import UnmetRequirement, WorkerFault
+from grader.worker.faults import LoadFailed, UnmetRequirement, WorkerFault
 from grader.worker.in_process import call_without_wall
 from grader.worker.nursery import Nursery
-from grader.worker.supervisor import LoadFailed, Supervisor
+from grader.worker.supervisor import Supervisor
 from grader.worker.walls import Wall
 
 

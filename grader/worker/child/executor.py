@@ -4,27 +4,20 @@ import json
 import linecache
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 
 from . import builtin_names, frames, tracing, wire
 from .arrays import needs_arena_copy, write_to_arena
 from .chain import Chain
 from .dispatch_guard import Rules, refuse_worker_names
+from .held_tensors import HeldObject, hold_worker_tensors, list_worker_tensors
 from .prelude import run_worker_prelude
 from .raised import FILENAME, describe_worker_error
-
-
-class HeldObject:
-    """A tensor or an array of an answer that stays in the worker and crosses as a handle."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class Executor:
@@ -148,16 +141,18 @@ class Executor:
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
                 self._write_back_copies(item, value)
-        reply = {"value": self._export(_hold_tensors(result) if request.get("hold") else result)}
+        reply = {
+            "value": self._export(hold_worker_tensors(result) if request.get("hold") else result)
+        }
         if request.get("trace"):
             reply["trace"] = self._export(recorded)
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])
         if request["graph"]:
-            found = [x for x in _list_worker_tensors([args, kwargs]) if x.requires_grad]
+            found = [x for x in list_worker_tensors([args, kwargs]) if x.requires_grad]
             leaves = list({id(x): x for x in found}.values())
-            self.calls[self._new_id()] = leaves, list(_list_worker_tensors(result))
+            self.calls[self._new_id()] = leaves, list(list_worker_tensors(result))
             reply["call"] = self._next
         return reply
 
@@ -279,30 +274,3 @@ def _has_worker_lost_gpu() -> bool:
     except RuntimeError:
         return True
     return False
-
-
-def _list_worker_tensors(value: Any) -> "list[torch.Tensor]":
-    """Return every tensor in nested lists, tuples and dicts, in order."""
-    match value:
-        case torch.Tensor():
-            return [value]
-        case list() | tuple():
-            return [x for item in value for x in _list_worker_tensors(item)]
-        case dict():
-            return [x for item in value.values() for x in _list_worker_tensors(item)]
-    return []
-
-
-def _hold_tensors(value: Any) -> Any:
-    """Return an answer with a `HeldObject` in the place of each tensor and array."""
-    match value:
-        case torch.Tensor() | np.ndarray():
-            return HeldObject(value)
-        case list() | tuple():
-            return _build_worker_list(value, map(_hold_tensors, value))
-    return value
-
-
-def _build_worker_list(value: "list[Any] | tuple[Any, ...]", items: Iterable[Any]) -> Any:
-    """Return items as a list if `value` is one, else as a plain tuple, also for a named tuple."""
-    return list(items) if isinstance(value, list) else tuple(items)
