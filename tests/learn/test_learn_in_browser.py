@@ -121,14 +121,20 @@ def test_enter_after_a_pause_begins_a_new_line(page, place):
 
 
 @pytest.mark.weekly
-def test_the_verdict_stays_in_its_place_at_a_save_and_long_lines_are_whole(tab, served):
-    tab.open(served.page("ex01_softmax"), width=1366)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_verdict_stays_in_its_place_at_a_save_and_lines_are_whole(tab, served, width):
+    tab.open(served.page("ex01_softmax"), width=width)
     tab.until(READY)
+    tab.run("document.querySelector('.to-code').click()")
+    tab.until("!!document.querySelector('.show-code')")
     top = tab.run("document.querySelector('.verdict').getBoundingClientRect().top")
     write(tab, "# " + "long " * 40 + "\n")
     tab.until("document.querySelector('.status').textContent.includes('saved at')")
-    tab.run("document.querySelector('.status').textContent += ' a name of any length'.repeat(9)")
     assert tab.run("document.querySelector('.verdict').getBoundingClientRect().top") == top
+    tab.run("document.querySelector('.status').textContent += ' a name of any length'.repeat(9)")
+    cut = "[...document.querySelectorAll('.status-row > *')].filter(e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight || getComputedStyle(e).textOverflow === 'ellipsis').length"
+    assert tab.run(cut) == 0
+    assert "Esc, then Tab" in tab.run("document.querySelector('.status-row').innerText")
     hidden = "(e => e.scrollWidth > e.clientWidth)(document.querySelector('.cm-scroller'))"
     assert not tab.run(hidden)
 
