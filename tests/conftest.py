@@ -66,7 +66,7 @@ def graded(nursery, tmp_path, monkeypatch, repair_seconds):
 
     Its failures are explained as long as it takes, however busy the machine is.
     """
-    for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS"):
+    for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS", "PAIR_SECONDS"):
         monkeypatch.setattr(time_limit, name, 60.0)
     monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
     from grader.grading.exercise import Run, grade_answer

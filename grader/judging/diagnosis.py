@@ -42,11 +42,11 @@ def _diagnose_in_time(
         mended: dict[str, PinnedLine] = {}
 
         def mend(failures: Sequence[CheckFailure], trials: NameTrials) -> Collection[str]:
-            if not exercise.hunts:  # the line is what a bug hunt asks for
-                mended.update(find_repaired_lines(failures, judge, trials, plainest))
+            mended.update(find_repaired_lines(failures, judge, trials, plainest))
             return mended
 
-        named = name_failures(judge, known, runs, mend)
+        # The line is what a bug hunt asks for.
+        named = name_failures(judge, known, runs, None if exercise.hunts else mend)
     diagnosed = _keep_first_stages(
         replace(c, diagnosis=_diagnose_failed_check(
             exercise, failures[c.id], judge, known, named[c.id]

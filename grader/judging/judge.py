@@ -4,7 +4,6 @@
 of it, and pytest makes the calls.
 """
 
-import inspect
 import time
 import traceback
 import warnings
@@ -19,7 +18,7 @@ import torch
 from grader.core.records import CheckResult, Verdict
 from grader.judging.case import CURRENT_CASE, Case, LastCall, MetaLeftOut, StudentFault
 from grader.judging.draw import Draw
-from grader.judging.marks import Check, CheckCase
+from grader.judging.marks import Check, CheckCase, list_parameters
 from grader.judging.student import Student
 
 NEEDS_CUDA = "needs CUDA"
@@ -167,13 +166,12 @@ class Judge:
             "device": torch.device(self.device),
             **case.params,
         }
-        names = inspect.signature(case.function).parameters
         self.before_case()
         CURRENT_CASE.set(Case())
         student.begin_case()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a library warns of is judged by its values
-            case.function(**{name: at_hand[name] for name in names})
+            case.function(**{name: at_hand[name] for name in list_parameters(case.function)})
 
     def results(self) -> tuple[CheckResult, ...]:
         """Return one verdict per check, in the order of the suite."""

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,6 +29,12 @@ class CheckCase:
     check: Check
     function: Callable[..., None]
     params: Mapping[str, Any]
+
+
+@cache
+def list_parameters(function: Callable[..., None]) -> tuple[str, ...]:
+    """Return the names of the parameters that a case's function takes; read once."""
+    return tuple(inspect.signature(function).parameters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,17 +5,18 @@ mistakes that each fit a failed check by themselves, then one of these with any 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, permutations, product
 
-from grader.judging import naming
+from grader.judging import naming, time_limit
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.like_cases import LikeCase, LikeCases
 from grader.judging.marks import Mistake
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.name_trials import NameTrials
 from grader.judging.student_runs import StudentRuns
-from grader.judging.time_limit import OutOfTime
+from grader.judging.time_limit import OutOfTime, limit_time
 
 MAX_PAIRS_RUN = 100  # pairs that an input of a trial, or a failed case, runs on
 MAX_PAIRS_ASKED = 1_000  # pairs that answer the student's last call once more
@@ -41,12 +42,13 @@ class Named:
 
 def name_failures(
     judge: Judge, known: MistakeCatalogue, runs: StudentRuns | None = None,
-    mend: Mend = lambda failures, trials: (),
+    mend: Mend | None = None,
 ) -> dict[str, Named]:  # fmt: skip
     """Return what each failed check shows, by the check's name; () where time does not suffice.
 
     mend  is given the failures that no mistake explains, and returns the checks that something
-          else explains: no two mistakes are looked for there
+          else explains: no two mistakes are looked for there. Where one mistake explains a failure
+          in part, the two are looked for first, for `PAIR_SECONDS`
     """
     named = {failure.check: Named() for failure in judge.failures}
     if not known.mistakes:  # as in a sealed bundle
@@ -67,7 +69,7 @@ def _is_of_device(failure: CheckFailure) -> bool:
 
 
 def _name_each(
-    judge: Judge, known: MistakeCatalogue, runs: StudentRuns, mend: Mend
+    judge: Judge, known: MistakeCatalogue, runs: StudentRuns, mend: Mend | None
 ) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what failed checks show, as it is found."""
     other, unnamed, fitting, asked = [], [], list[Mistake](), frozenset[str]()
@@ -87,9 +89,20 @@ def _name_each(
         other += [] if found else [failure]
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
-    mended = mend(other, trials)
-    cases = [LikeCases(failure, runs) for failure in unnamed if failure.check not in mended]
-    pair = _name_pair(cases[:MAX_FAILURES_TRIED], judge, known, trials)
+    cases = [LikeCases(failure, runs) for failure in unnamed]
+    alone = {
+        like.failure.check: _list_alone(like, judge, known, trials)
+        for like in cases[:MAX_FAILURES_TRIED]
+    }
+    pair: tuple[Mistake, ...] = ()
+    if mend is not None and any(alone.values()):
+        with suppress(OutOfTime), limit_time(time_limit.PAIR_SECONDS):
+            pair = _name_pair(cases, alone, judge, known, trials)
+    if mend is not None and not pair:
+        mended = mend(other, trials)
+        cases = [like for like in cases if like.failure.check not in mended]
+    if mend is None or not any(alone.values()):
+        pair = _name_pair(cases, alone, judge, known, trials)
     if pair:
         yield from _share_pair(pair, cases, judge, known)
 
@@ -136,15 +149,17 @@ def _find_share(
 
 
 def _name_pair(
-    cases: list[LikeCases], judge: Judge, known: MistakeCatalogue, trials: NameTrials
-) -> tuple[Mistake, ...]:
+    cases: list[LikeCases], alone: dict[str, list[Mistake]], judge: Judge,
+    known: MistakeCatalogue, trials: NameTrials,
+) -> tuple[Mistake, ...]:  # fmt: skip
     """Name two mistakes, the more basic first, that fit everything together and not alone.
 
     Only one is named where it fits with several others; none if the answer does not tell.
+
+    alone  what `_list_alone` found for each check from which a pair is looked for
     """
     left = _Left()
-    alone = {like.failure.check: _list_alone(like, judge, known, trials) for like in cases}
-    for like in cases:
+    for like in (one for one in cases if one.failure.check in alone):
         failure = like.failure
         every = list(chain(*naming.split_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -58,8 +57,10 @@ def run_trial(
     if most == 0:
         return []
     found: list[Any] = []
-    collect = partial(_collect_values, trial, found, like, most)
-    case = CheckCase(name=f"trial {trial.id}", check=_TRIAL_CHECK, function=collect, params={})
+    given = {"trial": trial, "found": found, "like": like, "most": most}
+    case = CheckCase(
+        name=f"trial {trial.id}", check=_TRIAL_CHECK, function=_collect_values, params=given
+    )
     try:
         if fault := judge.ask(student, case, str(number)):
             found.append(f"{RAISES}{fault.kind or type(fault).__name__}")

@@ -10,7 +10,7 @@ import torch
 from grader.authoring.feedback_class import list_named_groups
 from grader.core import catalog
 from grader.core.records import Verdict
-from grader.judging import naming, suite_runner
+from grader.judging import naming, pair_naming, suite_runner, time_limit
 from grader.judging.judge import Judge
 from grader.judging.like_cases import LikeCases
 from grader.judging.mistake_catalogue import MistakeCatalogue
@@ -177,6 +177,31 @@ def test_two_mistakes_at_once_are_both_named(slug, one, other):
     suite_runner.run_suite_checks(catalog.find_catalog_exercise(slug), judge)
     found = name_failures(judge, CATALOGUES[slug])
     assert {one, other} <= {m.id for named in found.values() for m in named.mistakes}
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["two mistakes", "none of ours"])
+def test_what_mends_is_searched_where_no_two_mistakes_fit(monkeypatch, at_once):
+    monkeypatch.setattr(time_limit, "PAIR_SECONDS", 600.0)
+    slug, asked = "ex03_sdpa", []
+    known = CATALOGUES[slug]
+    if at_once:
+        by_name = {m.id: m for m in known.mistakes}
+        both = known.pair(by_name["scale_ignored"], by_name["mask_of_the_first_query"])
+        judge = Judge(known.student(both), ("pairs", slug))
+        suite_runner.run_suite_checks(catalog.find_catalog_exercise(slug), judge)
+    else:
+        judge = judged(slug, scaled_dot_product_attention=lambda *args, **kwargs: args[0] * 0 + 7)
+    monkeypatch.setattr(pair_naming, "_name_pair", _before(asked, "pair", pair_naming._name_pair))
+    name_failures(judge, known, mend=lambda failures, trials: asked.append("mend") or ())
+    assert asked == (["pair"] if at_once else ["mend", "pair"])
+
+
+def _before(asked, name, function):
+    def call(*args):
+        asked.append(name)
+        return function(*args)
+
+    return call
 
 
 def hidden_as_numbers(blocked):
