@@ -41,7 +41,6 @@ class _Tally:
     """The outcomes of one check so far."""
 
     check: Check
-    passed: int = 0
     failure: str = ""
     where: str = ""
     grader_fault: str = ""
@@ -49,6 +48,7 @@ class _Tally:
     calls: set[str] = field(default_factory=set)
     seconds: float = 0.0
     cases: list[CheckCase] = field(default_factory=list)
+    passed: list[CheckCase] = field(default_factory=list)
     failed: "CheckFailure | None" = None
 
 
@@ -114,12 +114,13 @@ class Judge:
         return frozenset(c for c, t in self._tallies.items() if not t.calls.isdisjoint(names))
 
     def list_passed_cases(self, name: str, most: int) -> list[CheckCase]:
-        """Return the first cases, at most so many a check, of the passed checks calling `name`."""
+        """Return cases that passed, at most so many a check, of the checks calling `name`.
+
+        Of a passed check the first, of a failed one the last before it failed.
+        """
+        called = [t for t in self._tallies.values() if name in t.calls and not t.grader_fault]
         return [
-            case
-            for check, tally in self._tallies.items()
-            if name in tally.calls and self.verdict(check) is Verdict.PASSED
-            for case in tally.cases[:most]
+            case for t in called for case in (t.passed[-most:] if t.failed else t.passed[:most])
         ]
 
     def run(
@@ -216,7 +217,7 @@ class Judge:
             for kind in CURRENT_CASE.get().hard
         }
         if error is None:
-            tally.passed += 1
+            tally.passed.append(case)
         elif isinstance(error, StudentFault):
             tally.failure, tally.where = str(error), case.name.partition("[")[2].rstrip("]")
             number = tally.cases.index(case) if case in tally.cases else len(tally.cases)

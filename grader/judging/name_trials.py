@@ -107,12 +107,15 @@ class NameTrials:
     def _is_right_elsewhere(self, mistake: Mistake) -> bool:
         """Return whether a mistake is right on inputs on which the answer ran and is right.
 
-        Half precision is left out, as another habit.
+        Half precision is left out, as another habit, where the answer is wrong on other inputs.
         """
         names, student = frozenset(self._known.names(mistake)), self._known.student(mistake)
         ran = (one for one, wrong in self._wrong.items() if wrong is None)
         right = (one for one in ran if not names.isdisjoint(one[0].of))
-        told = (one for one in right if not any(map(has_half_precision, self._wanted[one])))
+        wrong = self.find_first_wrong(mistake) is not None
+        told = (
+            one for one in right if not (wrong and any(map(has_half_precision, self._wanted[one])))
+        )
         for one in islice(told, COMPARED_INPUTS):
             wanted = self._wanted[one]
             theirs = run_trial(self._judge, student, *one, wanted, len(wanted))

@@ -125,7 +125,15 @@ def half_stays_half(q, k, v, past=None):
     return torch.softmax(scores, -1) @ values, (keys, values)
 
 
+def bfloat16_not_raised(x, dim=-1):
+    """float16 is raised to float32, in which 70,000 ones have a sum."""
+    wide = x.float() if x.dtype == torch.float16 else x
+    powers = torch.exp(wide - wide.amax(dim, keepdim=True)) if x.numel() else wide
+    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
+
+
 FALSE_NAMES = [
+    ("ex01_softmax", "softmax", bfloat16_not_raised, {"half_precision_not_raised"}),
     ("ex03_sdpa", "scaled_dot_product_attention", forgotten_not, {"mask_of_the_first_query"}),
     ("ex02_masking", "masked_softmax", filled_with_plus_infinity, {"zero_times_infinity"}),
     ("ex01_softmax", "softmax_numpy", without_maximum, {"half_precision_not_raised_numpy"}),
