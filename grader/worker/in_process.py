@@ -27,7 +27,9 @@ Room = TypeVar("Room", bound=Executor)
 def make_room_without_wall(kind: type[Room]) -> Room:
     """Return an executor of this kind in this process, with arenas of its own."""
     inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
-    return kind(inputs, answers)
+    room = kind(inputs, answers)
+    room.in_own_process = False
+    return room
 
 
 def call_without_wall(

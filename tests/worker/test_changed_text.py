@@ -7,10 +7,10 @@ import pytest
 
 from grader.core.records import Limits, Submission
 from grader.worker import supervisor
-from grader.worker.faults import AnswerTimedOut, WorkerDied
+from grader.worker.faults import AnswerRaised, AnswerTimedOut, WorkerDied
 from grader.worker.in_process import call_without_wall, load_text_without_wall
 from grader.worker.supervisor import Supervisor
-from tests.worker.asking import call
+from tests.worker.asking import call, worker
 
 SOURCE = "kept = []\n\ndef f(x):\n    kept.append(x)\n    return len(kept) + 1\n"
 LESS, BROKEN = SOURCE.replace("+ 1", "- 1"), SOURCE.replace("+ 1", "+")
@@ -67,3 +67,13 @@ def test_the_text_of_a_module_of_ours_cannot_be_changed(nursery):
     with closing(Supervisor(nursery, text, Limits())) as it:
         assert it.client().text is None
     assert call_without_wall(load_text_without_wall(SOURCE, "ex99_x")).text is None
+
+
+def test_ctrl_c_in_this_process_is_no_answer(nursery):
+    source = "def softmax():\n    raise KeyboardInterrupt\n"
+    module = load_text_without_wall(source, "ex99_x")
+    with pytest.raises(KeyboardInterrupt):
+        call(call_without_wall(module), "softmax")
+    with worker(nursery, source) as (client, _), pytest.raises(AnswerRaised) as raised:
+        call(client, "softmax")
+    assert raised.value.kind == "KeyboardInterrupt"

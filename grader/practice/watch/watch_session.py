@@ -19,6 +19,7 @@ from grader.practice.hints import is_practice_passed
 from grader.practice.learner_progress import record_attempt
 from grader.practice.passed_exercise import list_passed_lines
 from grader.practice.watch.cancel_on_save import Overtaken
+from grader.practice.watch.ctrl_c import check_watch_interrupt, end_watch_at_signals
 from grader.practice.watch.watch_screen import WatchScreen, WatchView
 from grader.practice.watch.watched_files import WatchedFiles
 from grader.reporting.redact import redact_exercise_report
@@ -63,9 +64,7 @@ def watch_answers(
 def prepare_to_watch() -> None:
     """Hide this process from workers, and have every signal that closes a window end the watch."""
     hide_grader_from_workers()  # it holds the seed and the expected values
-    # A closed window ends it as Ctrl-C does, which a script's background ignores by default.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    end_watch_at_signals()
 
 
 class WatchSession:
@@ -123,6 +122,7 @@ class WatchSession:
     def _wait_for_work(self) -> list[str]:
         """Return the exercises whose files were saved; else those that the screen asks for."""
         while not (due := self._files.saved() or self._screen.take_requests()):
+            check_watch_interrupt()
             time.sleep(POLL_SECONDS)
             self._screen.fit()
         return due
@@ -174,6 +174,7 @@ class WatchSession:
         """Return the report, or None if the file was saved again before the grading ended."""
         from grader.grading.exercise import Run, grade_answer
 
+        check_watch_interrupt()
         self._files.take(slug)
         overtaken = Overtaken(lambda: self._files.changed(slug))
         run = Run(
@@ -186,6 +187,7 @@ class WatchSession:
                 report = grade_answer(self._exercises[slug], self._files.paths[slug], run)
                 return redact_exercise_report(report, self._shows)
         except KeyboardInterrupt:
+            check_watch_interrupt()
             if not overtaken.happened:
                 raise
         if overtaken.cuts_off:

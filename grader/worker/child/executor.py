@@ -68,6 +68,7 @@ class Executor:
         self._next = secrets.randbits(48)
         self._files = {FILENAME}  # of the answer's code
         self.device_lost = False  # this process has lost the GPU, as after an illegal access
+        self.in_own_process = True  # else Ctrl-C is that of the grader's user
 
     def bind(self, module: ModuleType, prelude: str = "") -> None:
         """Run the prelude, and use a module that is already loaded."""
@@ -84,6 +85,8 @@ class Executor:
         except frames.WireError as problem:
             return self.refuse_reply(request, problem)
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
+            if isinstance(error, KeyboardInterrupt) and not self.in_own_process:
+                raise
             reply = {"error": self.describe_error(error)}
             self.device_lost = _has_worker_lost_gpu()
         return _copy_request_id(request) | reply
