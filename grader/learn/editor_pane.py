@@ -89,11 +89,6 @@ class EditorPane:
         if not saved.problem:
             self._run(f"learn.saved({json.dumps(digest_text(text))})")
 
-    def reset(self, skeleton: str) -> None:
-        """Put a text into the editor, as if it had been typed."""
-        self._put(skeleton)
-        self.save()
-
     def mark(self, report: ExerciseReport | None) -> None:
         """Mark the line of the first failed check; keep the mark while its text is edited."""
         if report is None or not report.sha256 or report is self._marked:

@@ -172,7 +172,9 @@ def _render_terminal_details(e: ExerciseReport, words: Words) -> Group:
             parts.append(speed_text.render_speed_report(e.speed, e.slug, words))
     if e.output:
         parts.append(Text(words("It printed:"), style="dim"))
-        printed = e.output.splitlines()[:_SHOWN_OUTPUT_LINES]
+        printed = e.output.splitlines()
+        if len(printed) > _SHOWN_OUTPUT_LINES:
+            printed = [*printed[:_SHOWN_OUTPUT_LINES], "..."]
         parts += [Text(f"  | {line}", style="dim") for line in printed]
     return Group(*parts)
 

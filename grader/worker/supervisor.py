@@ -148,11 +148,11 @@ class Supervisor:
         return self._spent + self._counted[1]
 
     def output(self) -> str:
-        """Return the first characters that the submission has printed."""
+        """Return the first characters that the submission has printed; "..." if there are more."""
         self._printed.seek(0)
-        return clean_worker_text(
-            self._printed.read(MAX_SHOWN_CHARACTERS).decode("utf-8", "replace")
-        )
+        found = self._printed.read(MAX_SHOWN_CHARACTERS + 1)
+        text = clean_worker_text(found[:MAX_SHOWN_CHARACTERS].decode("utf-8", "replace"))
+        return f"{text} ..." if len(found) > MAX_SHOWN_CHARACTERS else text
 
     def _ensure_started(self) -> None:
         if self._process is not None:

@@ -202,3 +202,10 @@ def test_nothing_that_a_student_wrote_is_taken_for_markup():
     odd = exercise(checks=(check(Verdict.FAILED, why="[bold]x[/nothing]"),), output="[red]hi\n")
     assert "[bold]x[/nothing]" in drawn(report(odd))
     assert "[red]hi" in drawn(report(odd))
+
+
+@pytest.mark.parametrize("lines, cut", [(10, False), (11, True)])
+def test_what_was_printed_is_not_cut_without_a_word(lines, cut):
+    text = drawn(report(exercise(output="line\n" * lines)))
+    assert text.count("| line") == 10
+    assert ("| ..." in text) == cut
