@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class CallRecorder:
         methods = {
             name: self._record_function(thing, f"{kind.__name__}.{name}", 1)
             for name, thing in vars(kind).items()
-            if callable(thing) and not name.startswith("_")
+            if isinstance(thing, FunctionType) and not name.startswith("_")
         }
         made = self._record_function(getattr(kind, "__init__"), kind.__name__, 1)  # noqa: B009
         if issubclass(kind, torch.nn.Module):

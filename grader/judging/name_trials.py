@@ -110,11 +110,11 @@ class NameTrials:
         Half precision is left out, as another habit, where the answer is wrong on other inputs.
         """
         names, student = frozenset(self._known.names(mistake)), self._known.student(mistake)
+        fails = self.find_first_wrong(mistake) is not None
         ran = (one for one, wrong in self._wrong.items() if wrong is None)
         right = (one for one in ran if not names.isdisjoint(one[0].of))
-        wrong = self.find_first_wrong(mistake) is not None
         told = (
-            one for one in right if not (wrong and any(map(has_half_precision, self._wanted[one])))
+            one for one in right if not (fails and any(map(has_half_precision, self._wanted[one])))
         )
         for one in islice(told, COMPARED_INPUTS):
             wanted = self._wanted[one]

@@ -47,8 +47,8 @@ def name_failures(
     """Return what each failed check shows, by the check's name; () where time does not suffice.
 
     mend  is given the failures that no mistake explains, and returns the checks that something
-          else explains: no two mistakes are looked for there. Where one mistake explains a failure
-          in part, the two are looked for first, for `PAIR_SECONDS`
+          else explains: no two mistakes are looked for there. Where one mistake explains the first
+          wrong input, the two are looked for first, for `PAIR_SECONDS`
     """
     named = {failure.check: Named() for failure in judge.failures}
     if not known.mistakes:  # as in a sealed bundle
@@ -90,19 +90,19 @@ def _name_each(
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
     cases = [LikeCases(failure, runs) for failure in unnamed]
-    alone = {
-        like.failure.check: _list_alone(like, judge, known, trials)
-        for like in cases[:MAX_FAILURES_TRIED]
-    }
     pair: tuple[Mistake, ...] = ()
-    if mend is not None and any(alone.values()):
+    pair_first = mend is not None and any(
+        _may_be_one_of_two(like.failure, judge, known, trials)
+        for like in cases[:MAX_FAILURES_TRIED]
+    )
+    if pair_first:
         with suppress(OutOfTime), limit_time(time_limit.PAIR_SECONDS):
-            pair = _name_pair(cases, alone, judge, known, trials)
+            pair = _name_pair(cases[:MAX_FAILURES_TRIED], judge, known, trials)
     if mend is not None and not pair:
         mended = mend(other, trials)
         cases = [like for like in cases if like.failure.check not in mended]
-    if mend is None or not any(alone.values()):
-        pair = _name_pair(cases, alone, judge, known, trials)
+    if not pair_first:
+        pair = _name_pair(cases[:MAX_FAILURES_TRIED], judge, known, trials)
     if pair:
         yield from _share_pair(pair, cases, judge, known)
 
@@ -148,18 +148,24 @@ def _find_share(
     return Named(mine, together=len(mine) > 1)
 
 
+def _may_be_one_of_two(
+    failure: CheckFailure, judge: Judge, known: MistakeCatalogue, trials: NameTrials
+) -> bool:
+    """Return whether a mistake gives the first wrong values by itself, whatever else it does."""
+    blamed = naming.find_blamed_names(failure, judge)
+    return any(trials.count_explained(m, 1) for m in known.mistakes if m.of in blamed)
+
+
 def _name_pair(
-    cases: list[LikeCases], alone: dict[str, list[Mistake]], judge: Judge,
-    known: MistakeCatalogue, trials: NameTrials,
-) -> tuple[Mistake, ...]:  # fmt: skip
+    cases: list[LikeCases], judge: Judge, known: MistakeCatalogue, trials: NameTrials
+) -> tuple[Mistake, ...]:
     """Name two mistakes, the more basic first, that fit everything together and not alone.
 
     Only one is named where it fits with several others; none if the answer does not tell.
-
-    alone  what `_list_alone` found for each check from which a pair is looked for
     """
     left = _Left()
-    for like in (one for one in cases if one.failure.check in alone):
+    alone = {like.failure.check: _list_alone(like, judge, known, trials) for like in cases}
+    for like in cases:
         failure = like.failure
         every = list(chain(*naming.split_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]
