@@ -187,6 +187,13 @@ def test_two_mistakes_at_once_are_both_named(slug, one, other):
     assert {one, other} <= {m.id for named in found.values() for m in named.mistakes}
 
 
+def test_of_a_failed_check_the_cases_before_it_failed_count_as_passed():
+    passed = judged("ex01_softmax", softmax=bfloat16_not_raised).list_passed_cases("softmax", 1)
+    named = {case.check.id: case.name for case in passed}
+    assert named["test_precisions"] == "test_precisions[float16]"
+    assert named["test_values"] == "test_values[7]"  # of a passed check the first
+
+
 @pytest.mark.parametrize("at_once", [True, False], ids=["two mistakes", "none of ours"])
 def test_what_mends_is_searched_where_no_two_mistakes_fit(monkeypatch, at_once):
     monkeypatch.setattr(time_limit, "PAIR_SECONDS", 600.0)
