@@ -61,21 +61,15 @@ def kv_cache_bytes(
 
 
 def exact_grouped_query_attention(q: Array, k: Array, v: Array, keep: Array | None = None) -> Array:
-    """The oracle, float64: head by head, each with its key/value head and its rows of the mask."""
+    """The oracle, float64: groups on an axis of their own, along which K and V have one entry."""
     num_heads, num_kv_heads = q.shape[-3], k.shape[-3]
-    if keep is not None:
+    groups = num_kv_heads, num_heads // num_kv_heads
+    if keep is not None and keep.ndim > 2:
         keep = np.broadcast_to(keep, np.broadcast_shapes(keep.shape, (num_heads, 1, 1)))
-    heads = []
-    for head in range(num_heads):
-        shared = head // (num_heads // num_kv_heads)
-        output, _ = exact_attention(
-            q[..., head, :, :],
-            k[..., shared, :, :],
-            v[..., shared, :, :],
-            None if keep is None else keep[..., head, :, :],
-        )
-        heads.append(output)
-    return np.stack(heads, axis=-3)  # (..., H, Lq, Dv)
+        keep = keep.reshape(*keep.shape[:-3], *groups, *keep.shape[-2:])
+    grouped = q.reshape(*q.shape[:-3], *groups, *q.shape[-2:])  # (..., Hk, H / Hk, Lq, D)
+    output, _ = exact_attention(grouped, k[..., None, :, :], v[..., None, :, :], keep)
+    return output.reshape(*q.shape[:-1], v.shape[-1])
 
 
 def plain_grouped_query_attention(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.ex03_sdpa import exact_attention
+from reference.ex03_sdpa import exact_attention, plain_attention
 from reference.ex05_causal_mask import exact_causal_attention, plain_causal_attention
 from reference.expected import Array, Expected, attended, f64, gradients, largest
 
@@ -175,14 +175,16 @@ class PagedKVCache:
 
 def paged_attention(q: Tensor, cache: PagedKVCache, sequences: Sequence[int]) -> Expected:
     """The output (N, H, D) of q (N, H, D), one newest token of each of the sequences."""
-    exact = np.zeros(q.shape)
-    held = [cache.exact[sequence] for sequence in sequences]
-    for i, (keys, values) in enumerate(held):
+    exact, wide = np.zeros(q.shape), f64(q)
+    places = _places_of_sequences(sequences)
+    for sequence, rows in places.items():
+        keys, values = cache.exact[sequence]
         if keys.shape[1]:
-            output, _ = exact_attention(f64(q)[i][:, None], keys, values)  # (H, 1, D)
-            exact[i] = output[:, 0]
+            output, _ = exact_attention(np.swapaxes(wide[rows], 0, 1), keys, values)  # (H, n, D)
+            exact[rows] = np.swapaxes(output, 0, 1)
     plain = plain_paged_attention(q, cache.plain, sequences)
-    return Expected(exact, plain, max((attended(q, values) for _, values in held), default=0.0))
+    sizes = (attended(q, cache.exact[sequence][1]) for sequence in places)
+    return Expected(exact, plain, max(sizes, default=0.0))
 
 
 def ragged_attention(
@@ -227,12 +229,20 @@ def packed(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor) -> list[tuple[slice, slic
 
 
 def plain_paged_attention(q: Tensor, cache: PlainPagedKVCache, sequences: Sequence[int]) -> Tensor:
-    """The yardstick of `paged_attention`."""
+    """The yardstick of `paged_attention`: all queries of a sequence at once."""
     output = torch.zeros_like(q)
-    for i, sequence in enumerate(sequences):
+    for sequence, rows in _places_of_sequences(sequences).items():
         k, v = (x.to(q.dtype) for x in cache.gather(sequence))
-        output[i] = plain_causal_attention(q[i][:, None], k, v)[:, 0]
+        output[rows] = plain_attention(q[rows].transpose(0, 1), k, v)[0].transpose(0, 1)
     return output
+
+
+def _places_of_sequences(sequences: Sequence[int]) -> dict[int, list[int]]:
+    """Where each sequence stands in a batch, which may name it more than once."""
+    places: dict[int, list[int]] = {}
+    for i, sequence in enumerate(sequences):
+        places.setdefault(sequence, []).append(i)
+    return places
 
 
 def plain_ragged_attention(

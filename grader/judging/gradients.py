@@ -74,7 +74,8 @@ def iterate_judged_tensors(value: Any) -> Iterator[Tensor]:
             yield value
         case list() | tuple():
             for item in value:
-                yield from iterate_judged_tensors(item)
+                if type(item) is not float:  # rows have thousands of them
+                    yield from iterate_judged_tensors(item)
         case dict():
             for item in value.values():
                 yield from iterate_judged_tensors(item)

@@ -28,7 +28,8 @@ def answered(value):
     "value",
     [
         None, True, False, 0, -3, 2**70, 1.5, math.inf, -math.inf, "", "ä\n", [], (), {},
-        [1, [2, (3,)]], {"a": 1, 2: [None]}, torch.float16, torch.device("cpu"),
+        [1, [2, (3,)]], {"a": 1, 2: [None]}, [0.5, -1.0], (0.5, -1.0), [True, False], [True, 0.5],
+        [0.5, math.inf], [math.inf, -math.inf], [1e308, 1e308], [1, 0.5], [[0.5], []], torch.float16, torch.device("cpu"),
         torch.device("meta"),
     ],
 )  # fmt: skip
@@ -41,6 +42,32 @@ def test_plain_values_come_back_as_they_were(crossed, value):
 
 def test_nan_comes_back_as_nan():
     assert math.isnan(answered(math.nan))
+    assert [math.isnan(x) for x in answered([0.5, math.nan])] == [False, True]
+
+
+def test_the_types_of_numbers_in_a_list_come_back():
+    for values in ([0.5, 1.0], [True, False], [True, 1, 1.0], [1, 2]):
+        assert [type(x) for x in answered(values)] == [type(x) for x in values]
+
+
+def test_what_is_sent_of_a_list_is_no_part_of_it():
+    values = [0.5, 1.0]
+    form = wire.encode_wire(values, wire.Arena(bytearray(64)), lambda _: 7)
+    got = wire.decode_wire(form, wire.Arena(bytearray(64)), untrusted=False)
+    values[0] = got[1] = 7.0
+    assert form == {"list": [0.5, 1.0]}
+
+
+def test_an_empty_view_may_lie_behind_its_storage():
+    got = answered(torch.empty(0).as_strided((2, 0), (3, 1), 5))
+    assert got.shape == (2, 0)
+
+
+def test_a_tensor_with_less_storage_than_it_needs_is_refused():
+    x = torch.ones(2, 3)
+    x.untyped_storage().resize_(20)
+    with pytest.raises(frames.WireError, match="storage is smaller"):
+        answered(x)
 
 
 @pytest.mark.parametrize("crossed", [sent, answered])
@@ -171,7 +198,8 @@ LIES = [
     {"list": 3}, {"list": "abc"}, {"list": {"a": 1}}, {"tuple": "abc"}, {"dict": {"a": 1}}, {"dict": [[1]]},
     {"dict": ["ab"]}, {"dict": [{"a": 1, "b": 2}]}, {"dict": [[{"list": []}, 1]]}, {"dict": [[1, 2, 3]]}, {"dict": None},
     {"pickle": "x"}, {"": None}, {"a": 1, "b": 2}, {}, [], [1],
-    nested(65), nested(300), {"list": [0] * (1 << 16)},
+    nested(65), nested(300), {"list": [0] * (1 << 16)}, {"list": [0.5] * (1 << 16)},
+    {"list": [0.5, math.inf]}, {"tuple": [math.nan, 0.5]}, nested(64, {"list": [0.5]}),
 ]  # fmt: skip
 
 
@@ -197,7 +225,7 @@ def test_the_largest_that_is_allowed():
 def test_what_is_beyond_the_limits_is_not_sent():
     endless = []
     endless.append(endless)
-    for value in (1 << 1000, [0] * (1 << 16), endless):
+    for value in (1 << 1000, [0] * (1 << 16), [0.5] * (1 << 16), [True] * (1 << 16), endless):
         with pytest.raises(frames.WireError):
             wire.encode_wire(value, wire.Arena(bytearray(64)), lambda _: 0)
 

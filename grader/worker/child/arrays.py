@@ -87,15 +87,20 @@ def write_tensor_to_arena(x: torch.Tensor, memory: Writable, *, dense: bool) -> 
     """Put the numbers of a tensor into `memory`; return its description for the message header."""
     with torch._C.DisableTorchFunctionSubclass():  # of x itself: its view may need no gradient
         kind = {"device": str(x.device), "grad": x.requires_grad}
-    x = x.as_subclass(torch.Tensor).detach().resolve_conj().resolve_neg()
+    x = x.as_subclass(torch.Tensor).detach()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
     x = x.contiguous() if dense else x
-    layout = {} if dense else {"strides": list(x.stride()), "start": 0}
-    span = _count_arena_elements(x.shape, x.stride())
-    flat = x.as_strided((span,), (1,)).cpu().contiguous()
-    numbers = flat.view(torch.uint8).numpy().data if span else memoryview(b"")
+    shape, layout = list(x.shape), {} if dense else {"strides": list(x.stride()), "start": 0}
+    span = x.numel() if x.is_contiguous() else _count_arena_elements(x.shape, x.stride())
+    if not x.is_cpu:
+        x = x.as_strided((span,), (1,)).cpu()
+    if span and (x.storage_offset() + span) * x.itemsize > x.untyped_storage().nbytes():
+        raise WireError("a tensor whose storage is smaller than the tensor")
+    numbers = memoryview(ctypes.string_at(x.data_ptr(), span * x.itemsize) if span else b"")
     place = {"at": memory.put(numbers), "bytes": numbers.nbytes}
     dtype = str(x.dtype).removeprefix("torch.")
-    return {"dtype": dtype, "shape": list(x.shape), **layout, **place, **kind}
+    return {"dtype": dtype, "shape": shape, **layout, **place, **kind}
 
 
 def describe_meta_for_wire(x: torch.Tensor) -> dict[str, Any]:
@@ -130,7 +135,8 @@ def view_tensor_in_arena(form: dict[str, Any], arena: Arena) -> torch.Tensor:
     shape, strides, start = _check_arena_layout(form, dtype.itemsize)
     memory = arena.take(form["at"], form["bytes"])
     flat = torch.frombuffer(memory, dtype=dtype) if memory else torch.empty(0, dtype=dtype)
-    x = flat.to(torch.device(form["device"])).as_strided(shape, strides, start)
+    flat = flat if form["device"] == "cpu" else flat.to(torch.device(form["device"]))
+    x = flat.as_strided(shape, strides, start)
     return x.requires_grad_() if form["grad"] is True else x
 
 

@@ -1,6 +1,5 @@
 """Runs requests on a submission: holds its module, the objects it made, the graphs of its calls."""
 
-import json
 import linecache
 import secrets
 import sys
@@ -61,7 +60,8 @@ class Executor:
         self.prelude = ModuleType("prelude")
         self.rules = Rules()
         self.handles: dict[int, Any] = {}
-        self._given: dict[str, Any] = {}  # the arrays and tensors of earlier calls, by their form
+        # The arrays and tensors of earlier calls, by their form and place.
+        self._given: dict[tuple[Any, ...], Any] = {}
         self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
@@ -217,8 +217,8 @@ class Executor:
         """Return the value of an argument; an argument given before is the same object again."""
         match item:
             case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
-                form, value = json.dumps(item), self._decode_value(item)
-                before = self._given.setdefault(form, value)
+                value = self._decode_value(item)
+                before = self._given.setdefault(_identify_argument(item), value)
                 if before is not value and needs_arena_copy(before):
                     before.data.copy_(value)
                 return before
@@ -262,6 +262,12 @@ class Executor:
             self._numbers.pop(id(thing), None)
         for number in drop.get("calls", ()):
             self.calls.pop(number, None)
+
+
+def _identify_argument(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the form and the place of an encoded array or tensor, as a key."""
+    [(kind, form)] = item.items()
+    return kind, *(tuple(x) if isinstance(x, list) else x for x in form.values())
 
 
 def _copy_request_id(request: Mapping[str, Any]) -> dict[str, Any]:

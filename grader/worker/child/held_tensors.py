@@ -20,7 +20,9 @@ def list_worker_tensors(value: Any) -> "list[torch.Tensor]":
         case torch.Tensor():
             return [value]
         case list() | tuple():
-            return [x for item in value for x in list_worker_tensors(item)]
+            return [
+                x for item in value if type(item) is not float for x in list_worker_tensors(item)
+            ]
         case dict():
             return [x for item in value.values() for x in list_worker_tensors(item)]
     return []

@@ -99,8 +99,8 @@ class _Limited:
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
-    def enter(self, depth: int) -> None:
-        self._left -= 1
+    def enter(self, depth: int, values: int = 1) -> None:
+        self._left -= values
         if self._left < 0 or depth > MAX_NESTING_DEPTH:
             raise WireError(f"more than {MAX_VALUES:,} values, or deeper than {MAX_NESTING_DEPTH}")
 
@@ -137,6 +137,9 @@ class _Encoder(_Limited):
                 return float(value) if math.isfinite(value) else {"float": str(float(value))}
             case list() | tuple():
                 kind = "list" if isinstance(value, list) else "tuple"
+                if _are_plain_numbers(value):
+                    self.enter(depth + 1, len(value))
+                    return {kind: list(value)}
                 return {kind: [self.form(item, depth + 1) for item in value]}
             case dict():
                 pairs = [[self.form(x, depth + 1) for x in pair] for pair in value.items()]
@@ -193,10 +196,12 @@ class _Decoder(_Limited):
                 return (copy_array_from_arena if self._untrusted else view_array_in_arena)(
                     content, self._arena
                 )
-            case "list", list():
-                return [self.value(item, depth) for item in content]
-            case "tuple", list():
-                return tuple(self.value(item, depth) for item in content)
+            case "list" | "tuple", list():
+                build = list if kind == "list" else tuple
+                if _are_plain_numbers(content):
+                    self.enter(depth, len(content))
+                    return build(content)
+                return build(self.value(item, depth) for item in content)
             case "dict", list() if all(isinstance(pair, list) for pair in content):
                 return {self.value(k, depth): self.value(v, depth) for k, v in content}
             case "float", "nan" | "inf" | "-inf":
@@ -211,6 +216,15 @@ class _Decoder(_Limited):
         self._bytes -= max(0, size)
         if self._bytes < 0:
             raise WireError("arrays of more bytes together than there is shared memory")
+
+
+def _are_plain_numbers(values: "list[Any] | tuple[Any, ...]") -> bool:
+    """Return whether all are finite floats, or all are bools: rows have thousands of them."""
+    match set(map(type, values)):
+        case kinds if kinds == {float}:
+            return math.isfinite(sum(values))  # what is infinite or NaN makes the sum so
+        case kinds:
+            return kinds == {bool}
 
 
 def _check_wire_bits(number: int) -> int:
