@@ -13,7 +13,12 @@ from types import ModuleType
 
 import torch
 
-from grader.authoring.mutants import write_variant_to_prove
+from grader.authoring.mutants import (
+    load_solution_to_prove,
+    run_suite_on_mutant,
+    write_variant_to_prove,
+)
+from grader.authoring.touched_checks import Calls, list_touched_checks
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.cuda import compiled_answer as cuda
@@ -120,13 +125,34 @@ def measure_headroom_of_answer(slug: str, answer: str, seeds: Sequence[int]) -> 
     student = Student(
         exercise, call_without_wall(_load_headroom_answer(exercise, answer), exercise.prelude)
     )
-    cases = [case for case in suite_runner.list_suite_cases(exercise) if not case.check.cuda]
+    cases = _list_headroom_cases(exercise, answer)
     parts = [
         measure_headroom_of_case(student, slug, answer, case, seed)
         for seed in seeds
         for case in cases
     ]
     return join_measured_headroom(parts)
+
+
+def _list_headroom_cases(exercise: Exercise, answer: str) -> list[CheckCase]:
+    """Return the cases of an answer; of a variant in Python those that call what it changes."""
+    cases = [case for case in suite_runner.list_suite_cases(exercise) if not case.check.cuda]
+    if answer == SOLUTION or exercise.language == "cuda":
+        return cases
+    touched = list_touched_checks(
+        exercise.solution.read_text(encoding="utf-8"),
+        _list_headroom_variants(exercise)[answer],
+        _list_calls_of_checks(exercise.slug),
+    )
+    return [case for case in cases if case.check.id in touched]
+
+
+@cache
+def _list_calls_of_checks(slug: str) -> Calls:
+    """Return what each check calls of the solution, once in a process."""
+    exercise = catalog.find_catalog_exercise(slug)
+    checks = run_suite_on_mutant(exercise, load_solution_to_prove(exercise))
+    return {check.id: check.calls for check in checks}
 
 
 def measure_headroom_of_case(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from grader.authoring.touched_checks import Calls, list_checks_calling
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.judging import solution_modules, suite_runner
 from grader.judging.judge import Judge
@@ -55,14 +56,18 @@ def load_solution_to_prove(exercise: Exercise) -> ModuleType:
 
 
 def run_suite_on_mistake(
-    mistake: Mistake, exercise: Exercise, known: MistakeCatalogue, *, naming: bool = True
-) -> CaughtMistake:
-    """Run the named check on a mistake, or all checks on a null answer.
+    mistake: Mistake, exercise: Exercise, known: MistakeCatalogue, calls: Calls, *,
+    naming: bool = True,
+) -> CaughtMistake:  # fmt: skip
+    """Run the named check on a mistake, and on a null answer all checks that call it.
 
+    calls   what each check calls; if it is empty, a null answer is given to all checks
     naming  whether to find the names that a report would give
     """
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
-    only: frozenset[str] = frozenset() if mistake.null else frozenset({mistake.caught_by})
+    only = frozenset({mistake.caught_by})
+    if mistake.null:
+        only = list_checks_calling([mistake.of], calls) | only if calls else frozenset()
     results = suite_runner.run_suite_checks(exercise, judge, only)
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
     named = [m.id for f in failed for m in name_mistake(f, judge, known, only)]
@@ -76,10 +81,13 @@ def run_suite_on_mistake(
     )
 
 
-def run_suite_on_mutant(exercise: Exercise, module: ModuleType) -> tuple[CheckResult, ...]:
-    """Run the suite on a trusted module in this process."""
+def run_suite_on_mutant(
+    exercise: Exercise, module: ModuleType, only: frozenset[str] = frozenset()
+) -> tuple[CheckResult, ...]:
+    """Run the suite, or `only` these checks, on a trusted module in this process."""
     student = Student(exercise, call_without_wall(module, exercise.prelude))
-    return suite_runner.run_suite_checks(exercise, Judge(student, ("mutants", exercise.slug)))
+    judge = Judge(student, ("mutants", exercise.slug))
+    return suite_runner.run_suite_checks(exercise, judge, only)
 
 
 def write_variant_to_prove(exercise: Exercise, variant: Variant) -> str:

@@ -5,7 +5,7 @@ There are six kinds of proof. A result is plain data, which can be stored and se
     caught    {"verdict", "earned", "faults", "named"} of each named mistake, "named" left empty
     mistakes  the same with the names that a report would give; takes several times as long
     variants  {"lost"} of each right variant: the checks without all points, or why not graded
-    solution  {"lost"}
+    solution  {"lost", "calls"}: `calls` are the names that each check calls
     skeleton  {"lost"}: points that a skeleton earned, or a message that it did not get
     drills    {"fault"} of each drill: the first failure; "" if the drill has no mistake
 """
@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from multiprocessing import get_context
 from typing import Any
@@ -24,9 +24,10 @@ import numpy as np
 
 from grader.authoring import mutants, right_answers
 from grader.authoring.proof_store import ProofStore
+from grader.authoring.touched_checks import Calls
 from grader.core import allowed_tables, catalog
 from grader.core.errors import GraderFault
-from grader.core.records import Exercise
+from grader.core.records import Exercise, ExerciseReport
 from grader.judging import drills, suite_runner
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.worker import requirements
@@ -45,6 +46,7 @@ class ProofTask:
     kind: str
     slug: str
     names: tuple[str, ...]
+    calls: Calls = field(default_factory=dict)  # of the solution's checks, if they are known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +84,16 @@ def run_proofs(
             names = NAMES_BY_KIND[kind](exercise)
             found[kind, exercise.slug] = {n: kept[n] for n in names if n in kept}
             tasks += _split_into_proof_tasks(kind, exercise, [n for n in names if n not in kept])
-    for done, (task, results) in enumerate(_run_proof_tasks(tasks), 1):
-        found[task.kind, task.slug] |= results
-        if store:
-            store.write_results(
-                task.kind, catalog.find_catalog_exercise(task.slug), found[task.kind, task.slug]
-            )
-        progress(done / len(tasks))
+    done = 0
+    for begun in _split_by_solution(tasks):
+        for task, results in _run_proof_tasks([_add_known_calls(t, found) for t in begun]):
+            found[task.kind, task.slug] |= results
+            if store:
+                store.write_results(
+                    task.kind, catalog.find_catalog_exercise(task.slug), found[task.kind, task.slug]
+                )
+            done += 1
+            progress(done / len(tasks))
     return [
         Proof(
             kind=k, exercise=e, results=_order_proof_results(k, e, found), lacking=lacking[e.slug]
@@ -96,6 +101,17 @@ def run_proofs(
         for e in exercises
         for k in kinds
     ]
+
+
+def _split_by_solution(tasks: Sequence[ProofTask]) -> tuple[list[ProofTask], list[ProofTask]]:
+    """Split tasks into those that prove solutions, and the others."""
+    return [t for t in tasks if t.kind == "solution"], [t for t in tasks if t.kind != "solution"]
+
+
+def _add_known_calls(task: ProofTask, found: dict[tuple[str, str], dict[str, Result]]) -> ProofTask:
+    """Return a task with what each check calls, if the solution is proven to earn all points."""
+    solution = found.get(("solution", task.slug), {}).values()
+    return replace(task, calls=next((r["calls"] for r in solution if not r["lost"]), {}))
 
 
 def _order_proof_results(
@@ -140,7 +156,8 @@ def run_proof_task(task: ProofTask) -> dict[str, Result]:
     exercise = catalog.find_catalog_exercise(task.slug)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # wrong answers overflow and divide by zero
-        return {name: PROVERS_BY_KIND[task.kind](exercise, name) for name in task.names}
+        prove = PROVERS_BY_KIND[task.kind]
+        return {name: prove(exercise, name, task.calls) for name in task.names}
 
 
 @cache
@@ -155,38 +172,40 @@ def _start_nursery_for_proof() -> Nursery:
     return nursery
 
 
-def _prove_mistake(exercise: Exercise, name: str, naming: bool = True) -> Result:
+def _prove_mistake(exercise: Exercise, name: str, calls: Calls, naming: bool = True) -> Result:
     known = _load_mistakes_to_prove(exercise.slug)
     mistake = next(m for m in known.mistakes if m.id == name)
-    return mutants.run_suite_on_mistake(mistake, exercise, known, naming=naming).to_dict()
+    return mutants.run_suite_on_mistake(mistake, exercise, known, calls, naming=naming).to_dict()
 
 
-def _prove_variant(exercise: Exercise, name: str) -> Result:
+def _prove_variant(exercise: Exercise, name: str, calls: Calls) -> Result:
     variant = next(v for v in suite_runner.list_suite_variants(exercise) if v.id == name)
     source = mutants.write_variant_to_prove(exercise, variant)
     if exercise.language == "python":
-        return {"lost": right_answers.list_lost_points_unwalled(exercise, source)}
+        return {"lost": right_answers.list_lost_points_unwalled(exercise, source, calls)}
+    report = _grade_for_proof(exercise, source)
+    return {"lost": right_answers.list_lost_proof_points(report, variant.id)}
+
+
+def _prove_solution(exercise: Exercise, _: str, __: Calls) -> Result:
+    report = _grade_for_proof(exercise, exercise.solution.read_text(encoding="utf-8"))
     return {
-        "lost": right_answers.list_lost_proof_points(
-            exercise, source, _start_nursery_for_proof(), variant.id
-        )
+        "lost": right_answers.list_lost_proof_points(report),
+        "calls": {check.id: sorted(check.calls) for check in report.checks},
     }
 
 
-def _prove_solution(exercise: Exercise, _: str) -> Result:
-    source = exercise.solution.read_text(encoding="utf-8")
-    return {
-        "lost": right_answers.list_lost_proof_points(exercise, source, _start_nursery_for_proof())
-    }
+def _grade_for_proof(exercise: Exercise, source: str) -> ExerciseReport:
+    return right_answers.grade_text_for_proof(exercise, source, _start_nursery_for_proof(), "proof")
 
 
-def _prove_skeleton(exercise: Exercise, _: str) -> Result:
+def _prove_skeleton(exercise: Exercise, _: str, __: Calls) -> Result:
     return {
         "lost": right_answers.list_skeleton_proof_problems(exercise, _start_nursery_for_proof())
     }
 
 
-def _prove_drill(exercise: Exercise, name: str) -> Result:
+def _prove_drill(exercise: Exercise, name: str, _: Calls) -> Result:
     drill = next(d for d in drills.read_judging_drills(exercise) if d.mistake == name)
     try:
         return {"fault": right_answers.find_drill_proof_failure(exercise, drill)}
@@ -196,7 +215,7 @@ def _prove_drill(exercise: Exercise, name: str) -> Result:
         return {"fault": str(problem)}
 
 
-PROVERS_BY_KIND: dict[str, Callable[[Exercise, str], Result]] = {
+PROVERS_BY_KIND: dict[str, Callable[[Exercise, str, Calls], Result]] = {
     "caught": partial(_prove_mistake, naming=False),
     "mistakes": _prove_mistake,
     "variants": _prove_variant,

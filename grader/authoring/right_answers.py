@@ -7,6 +7,7 @@ import torch
 
 from grader.authoring import mutants
 from grader.authoring.skeletons import make_skeleton
+from grader.authoring.touched_checks import Calls, list_touched_checks
 from grader.core.records import Exercise, ExerciseReport, Verdict
 from grader.grading.exercise import Run, grade_answer
 from grader.judging import Draw, passes
@@ -35,11 +36,8 @@ def grade_text_for_proof(
         return grade_answer(exercise, path, run)
 
 
-def list_lost_proof_points(
-    exercise: Exercise, source: str, nursery: Nursery, name: str = ""
-) -> list[str]:
+def list_lost_proof_points(report: ExerciseReport, name: str = "") -> list[str]:
     """Return a sentence for each check whose points an answer did not earn; [] if it earned all."""
-    report = grade_text_for_proof(exercise, source, nursery, "proof")
     if report.sentence or report.score is None:
         return [report.sentence or "a grader fault"]
     if report.score.possible == 0:
@@ -51,8 +49,13 @@ def list_lost_proof_points(
     ]
 
 
-def list_lost_points_unwalled(exercise: Exercise, source: str) -> list[str]:
-    """Return the same of a Python answer that runs in this process, at half the cost."""
+def list_lost_points_unwalled(exercise: Exercise, source: str, calls: Calls) -> list[str]:
+    """Return the same of a variant in Python that runs in this process, at half the cost.
+
+    calls   what each check calls: those that call nothing of what differs from the solution are
+            left out; if it is empty, all checks run
+    """
+    only = list_touched_checks(exercise.solution.read_text(encoding="utf-8"), source, calls)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / exercise.file
         path.write_text(source, encoding="utf-8")
@@ -65,7 +68,7 @@ def list_lost_points_unwalled(exercise: Exercise, source: str) -> list[str]:
         if admitted.problems:
             return list(admitted.problems.values())
         checks = mutants.run_suite_on_mutant(
-            exercise, load_file_without_wall(path, exercise.slug, exercise.prelude)
+            exercise, load_file_without_wall(path, exercise.slug, exercise.prelude), only
         )
     return [
         f"{c.id}: {c.why}"

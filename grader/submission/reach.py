@@ -9,13 +9,14 @@ def list_mechanical_users(source: str) -> dict[str, frozenset[str]]:
     body = ast.parse(source).body
     named: dict[str, set[str]] = {}
     for node in body:
-        for definition in _list_mechanical_definitions(node):
+        for definition in list_definitions(node):
             used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             named.setdefault(definition, set()).update(used)
     return {name: _follow_mechanical_users(name, named) for name in named}
 
 
-def _list_mechanical_definitions(node: ast.stmt) -> Iterable[str]:
+def list_definitions(node: ast.stmt) -> Iterable[str]:
+    """Return the names that a top-level statement defines."""
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
