@@ -15,6 +15,7 @@ from grader.judging.marks import Mistake, Variant, edited
 from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.naming import name_mistake
 from grader.judging.student import Student
+from grader.submission.reach import list_mechanical_users
 from grader.worker.in_process import call_without_wall
 
 # The imports that a variant may use; an unused one could be refused in the exercise.
@@ -61,14 +62,19 @@ def run_suite_on_mistake(
 ) -> CaughtMistake:  # fmt: skip
     """Run the named check on a mistake, and on a null answer all checks that call it.
 
-    calls   what each check calls; if it is empty, a null answer is given to all checks
+    calls   what each check calls: a check that calls nothing of what the mistake replaces passes
+            as it does for the solution, and is not run; if it is empty, all are run
     naming  whether to find the names that a report would give
     """
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
-    only = frozenset({mistake.caught_by})
-    if mistake.null:
-        only = list_checks_calling([mistake.of], calls) | only if calls else frozenset()
-    results = suite_runner.run_suite_checks(exercise, judge, only)
+    only, untouched = frozenset({mistake.caught_by}), frozenset[str]()
+    if calls:
+        users = list_mechanical_users(exercise.solution.read_text(encoding="utf-8"))
+        touched = list_checks_calling(users[mistake.of], calls) | only
+        only, untouched = touched if mistake.null else only, frozenset(calls) - touched
+    elif mistake.null:
+        only = frozenset()
+    results = suite_runner.run_suite_checks(exercise, judge, only, known=untouched)
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
     named = [m.id for f in failed for m in name_mistake(f, judge, known, only)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]

@@ -126,17 +126,18 @@ class Judge:
     def run(
         self, cases: Sequence[CheckCase],
         decided: Callable[[Sequence[CheckResult]], None] = lambda results: None,
-        first: frozenset[str] = frozenset(),
+        first: frozenset[str] = frozenset(), known: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         """Run cases in their order; raise nothing, whatever an answer or a suite does.
 
         decided  is called with the results so far when a check failed or had its last case
         first    checks that run before all others; results keep the order of the suite
+        known    checks that are known to pass, and are not run
         """
         self._register_cases(cases)
         cases = sorted(cases, key=lambda case: case.check.id not in first)
         for case, following in zip(cases, [*cases[1:], None], strict=True):
-            if self._reason_to_skip(case):
+            if case.check.id in known or self._reason_to_skip(case):
                 continue
             started, error = time.perf_counter(), None
             try:
@@ -183,8 +184,8 @@ class Judge:
 
     def _list_decided_results(self) -> tuple[CheckResult, ...]:
         """Return the results of the checks that are decided, and of those that are blocked."""
-        known = self._decided
-        return tuple(r for r in self.results() if r.id in known or r.verdict is Verdict.BLOCKED)
+        blocked = Verdict.BLOCKED
+        return tuple(r for r in self.results() if r.id in self._decided or r.verdict is blocked)
 
     def _register_cases(self, cases: Sequence[CheckCase]) -> None:
         for case in cases:

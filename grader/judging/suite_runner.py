@@ -34,18 +34,19 @@ class BrokenSuite(GraderFault, toml_file.BadFile):
 def run_suite_checks(
     exercise: Exercise, judge: Judge, only: frozenset[str] = frozenset(),
     decided: Callable[[Sequence[CheckResult]], None] = lambda results: None,
-    first: frozenset[str] = frozenset(),
+    first: frozenset[str] = frozenset(), known: frozenset[str] = frozenset(),
 ) -> tuple[CheckResult, ...]:  # fmt: skip
     """Run a suite's checks, or `only` these and the checks they need; return the verdicts.
 
     decided  is called with the verdicts known so far, whenever there is one more, and at the end
     first    checks that run before all others, after those that they need
+    known    checks that are known to pass, and are not run
     """
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other
     cases = select_suite_cases(exercise, only)
-    known = first & {case.check.id for case in cases if not judge.is_replayed}
-    ahead = _add_needed_suite_checks(exercise, known) if known else ()
-    judge.run(cases, decided, frozenset(ahead))
+    here = first & {case.check.id for case in cases if not judge.is_replayed}
+    ahead = _add_needed_suite_checks(exercise, here) if here else ()
+    judge.run(cases, decided, frozenset(ahead), known)
     if judge.errors:
         raise GraderFault(_describe_broken_suite(exercise, judge.errors))
     decided(judge.results())

@@ -2,8 +2,10 @@
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 
 
+@lru_cache(maxsize=32)
 def list_mechanical_users(source: str) -> dict[str, frozenset[str]]:
     """Return for each top-level definition those that use it, directly or through others."""
     body = ast.parse(source).body

@@ -6,6 +6,7 @@ from grader.authoring import mutants
 from grader.authoring.touched_checks import list_checks_calling, list_touched_checks
 from grader.core import catalog
 from grader.judging import suite_runner
+from grader.judging.judge import Judge
 from grader.judging.mistake_catalogue import MistakeCatalogue
 
 SOLUTION = """
@@ -67,6 +68,27 @@ def test_a_null_answer_gets_the_same_from_the_checks_that_call_it_as_from_all():
             for c in ({}, calls)
         )
         assert of_some == of_all
+
+
+def test_a_mistake_gets_the_same_without_the_checks_that_it_cannot_alter(monkeypatch):
+    exercise = catalog.find_catalog_exercise("ex03_sdpa")
+    known = MistakeCatalogue(exercise)
+    right = mutants.load_solution_to_prove(exercise)
+    calls = {c.id: c.calls for c in mutants.run_suite_on_mutant(exercise, right)}
+    run: list[str] = []
+    before = Judge._run_case
+    monkeypatch.setattr(
+        Judge, "_run_case", lambda self, s, case: run.append(case.check.id) or before(self, s, case)
+    )
+    mistake = next(m for m in known.mistakes if m.caught_by == "test_manners" and not m.null)
+    asked = []
+    for c in ({}, calls):
+        run.clear()
+        assert mutants.run_suite_on_mistake(mistake, exercise, known, c, naming=False).right
+        asked.append(set(run))
+    assert asked == [{"test_numpy_values", "test_values", "test_manners"},
+                     {"test_values" if "numpy" not in mistake.of else "test_numpy_values",
+                      "test_manners"}]  # fmt: skip
 
 
 def test_a_variant_is_asked_by_the_checks_of_what_it_replaces():
