@@ -164,9 +164,6 @@ def read_exercise_manifest(path: Path, home: Path = ROOT) -> Exercise:
 def _build_exercise_from_manifest(home: Path, folder: Path, entries: Mapping[str, Any]) -> Exercise:
     functions = [_build_function_from_manifest(f) for f in entries.get("functions", [])]
     classes = [_build_class_from_manifest(c) for c in entries.get("classes", [])]
-    groups = [FORBIDDEN_GROUPS[name] for name in entries["not_allowed"].get("groups", [])]
-    names = entries["not_allowed"].get("names", [])
-    only = entries["not_allowed"].get("all_modules_but", [])
     return Exercise(
         slug=folder.name,
         home=home,
@@ -182,24 +179,7 @@ def _build_exercise_from_manifest(home: Path, folder: Path, entries: Mapping[str
         limits=Limits(**entries.get("limits", {})),
         functions={f.name: f for f in functions},
         classes={c.name: c for c in classes},
-        not_allowed=(*(name for g in groups for name in g[1]), *names),
-        not_allowed_text=(
-            *([f"every module but {' and '.join(only)}"] if only else []),
-            *(g[0] for g in groups),
-            *(n.removesuffix(".*") for n in names),
-            *(
-                f"PyTorch in {f.name}"
-                for f in functions
-                if is_declared_in_numpy(f) and "torch.*" not in names
-            ),
-        ),
-        refused=(
-            *(f"aten::{operator}" for g in groups for operator in g[2]),
-            *(name for g in groups for name in g[1] if not name.endswith(".*")),
-            *(f"{f.name}/aten::*" for f in functions if is_declared_in_numpy(f)),
-        ),
-        cure=entries["not_allowed"].get("cure", ""),
-        only=tuple(only),
+        **_read_not_allowed_from_manifest(entries["not_allowed"], functions),
         modules=tuple(entries.get("modules", ())),
         preload=tuple(entries.get("preload", ())),
         prelude=(folder / entries["prelude"]).read_text("utf-8") if "prelude" in entries else "",
@@ -211,6 +191,32 @@ def _build_exercise_from_manifest(home: Path, folder: Path, entries: Mapping[str
         language=entries.get("language", "python"),
         given={f["name"]: _build_function_from_manifest(f) for f in entries.get("given", [])},
     )
+
+
+def _read_not_allowed_from_manifest(
+    entries: Mapping[str, Any], functions: Iterable[DeclaredFunction]
+) -> dict[str, Any]:
+    """Return the fields of an exercise that say what its answers may not use."""
+    groups = [FORBIDDEN_GROUPS[name] for name in entries.get("groups", [])]
+    names, only = entries.get("names", []), entries.get("all_modules_but", [])
+    numpy_functions = [f.name for f in functions if is_declared_in_numpy(f)]
+    without_torch = numpy_functions if "torch.*" not in names else []
+    return {
+        "not_allowed": (*(name for g in groups for name in g[1]), *names),
+        "not_allowed_text": (
+            *([f"every module but {' and '.join(only)}"] if only else []),
+            *(g[0] for g in groups),
+            *(n.removesuffix(".*") for n in names),
+            *(f"PyTorch in {name}" for name in without_torch),
+        ),
+        "refused": (
+            *(f"aten::{operator}" for g in groups for operator in g[2]),
+            *(name for g in groups for name in g[1] if not name.endswith(".*")),
+            *(f"{name}/aten::*" for name in numpy_functions),
+        ),
+        "cure": entries.get("cure", ""),
+        "only": tuple(only),
+    }
 
 
 def _build_function_from_manifest(entry: Mapping[str, Any]) -> DeclaredFunction:

@@ -134,16 +134,12 @@ class Client:
         }
         if given.lists:
             request["lists"] = list(given.lists)
-        if not (graph or torch.is_grad_enabled()):
-            request["no_grad"] = True
-        if hold:
-            request["hold"] = True
-        if self._watch:
-            request["watch"] = True
-        if self._forget:
-            request["forget"], self._forget = True, False
-        if self._trace is not None:
-            request["trace"] = True
+        flags = {
+            "no_grad": not (graph or torch.is_grad_enabled()), "hold": hold, "watch": self._watch,
+            "forget": self._forget, "trace": self._trace is not None,
+        }  # fmt: skip
+        request |= dict.fromkeys((name for name, wanted in flags.items() if wanted), True)
+        self._forget = False
 
         def read(reply: Reply) -> tuple[Any, int | None]:
             if self._trace is not None:
