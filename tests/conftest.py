@@ -61,13 +61,16 @@ def repair_seconds() -> float:
 
 
 @pytest.fixture
-def graded(nursery, tmp_path, monkeypatch, repair_seconds):
-    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report.
+def diagnosis_seconds() -> float:
+    """How long a failure is explained in `graded`: as long as it takes, however busy the machine."""
+    return 60.0
 
-    Its failures are explained as long as it takes, however busy the machine is.
-    """
+
+@pytest.fixture
+def graded(nursery, tmp_path, monkeypatch, repair_seconds, diagnosis_seconds):
+    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
     for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS", "PAIR_SECONDS"):
-        monkeypatch.setattr(time_limit, name, 60.0)
+        monkeypatch.setattr(time_limit, name, diagnosis_seconds)
     monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
     from grader.grading.exercise import Run, grade_answer
 

@@ -180,6 +180,7 @@ EARNED = {
 }
 
 
+@pytest.mark.parametrize("diagnosis_seconds", [-1.0], ids=["unexplained"])
 @pytest.mark.parametrize("source, earned", EARNED.values(), ids=EARNED)
 def test_the_mend_counts_and_then_the_name(graded, source, earned):
     report = graded("ex17_bug_hunt", source)
