@@ -56,7 +56,10 @@ def print_feedback_trial(
     processes: int = 0,
     write: bool = False,
 ) -> bool:
-    """Try the answers and print the tables; return True if no name is false.
+    """Grade and diagnose a sample of answers, and print the tables.
+
+    Returns True if every mistake that a report names is one that the answer makes.
+
 
     listed     the classes whose answers are printed too; None stands for skipped answers
     processes  how many run at once; 0 for one on each processor

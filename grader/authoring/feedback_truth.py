@@ -31,10 +31,10 @@ class Truth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _AnswerRun:
-    """An answer, the inputs of some names, and those of them on which it is wrong.
+    """An answer, the inputs for some names, and those of them on which it is wrong.
 
-    Inputs with half precision, or on the device meta, count only if no others fail: not to raise
-    half precision and to ignore devices go with any mistake.
+    Inputs with half precision, or on the device meta, count only if no others fail: an
+    answer with any mistake may also compute in half precision, or ignore the device.
     """
 
     source: str

@@ -57,7 +57,7 @@ def compute_class_lateness(
 
     extension  how much later than the deadline is on time for this student
     maximum    points that the exercise is worth; halves are rounded up
-    earned     points that there are to lose, if fewer than that costs; None if not known
+    earned     points that the student has, and so the most to lose; None if not known
     """
     late = submitted - deadline - extension
     if late <= timedelta(minutes=terms.grace_minutes):

@@ -39,8 +39,9 @@ def find_cuda_architecture() -> str:
 
 
 def write_cuda_library(text: str, declarations: Sequence[str]) -> str:
-    """Return the file with a second function for each declared one: it calls it and returns CUDA's
-    error code.
+    """Return the file with one more function for each declared one.
+
+    The new function calls the declared one and returns CUDA's error code.
     """
     return _add_cuda_doors(text, declarations) + _ERROR_FUNCTION
 

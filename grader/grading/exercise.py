@@ -238,7 +238,7 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
 def _find_graded_failure_line(
     check: CheckResult, answer: Submission, admitted: AdmittedSubmission
 ) -> int:
-    """Return the line to which a failure points: where it raised, or what it calls.
+    """Return the line of a failure: where an exception was raised, or the function that is meant.
 
     A cell of a notebook has no line in its file.
     """

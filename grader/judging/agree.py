@@ -101,7 +101,8 @@ def rejects(call: Callable[[], Any], *numbers: int) -> None:
     """Pass if the call raises a ValueError whose message names each of `numbers`.
 
     It may name other numbers as well, such as whole shapes, but no more than `MAX_FOREIGN_NUMBERS`
-    that stand in no call: draw one of `numbers` from a wide range, and no list of guesses has it.
+    that stand in no call. Draw one of `numbers` from a wide range, so that an answer that lists
+    guesses does not list it.
     """
     try:
         came = call()

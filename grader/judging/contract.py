@@ -4,7 +4,7 @@
 "tensor ... Lq Dv" }` declares the answer. `...` stands for any leading dimensions, broadcast over
 the inputs; a letter that no input binds matches any size; a number stands for itself. `rows n m` is
 a list of lists of numbers. In a class, `attributes = { keys = "tensor num_blocks D" }` uses the
-names of the constructor's parameters as letters; so does what a function returns, of its own.
+names of the constructor's parameters as letters, and `returns` those of its own function.
 """
 
 import ast

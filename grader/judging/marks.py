@@ -153,7 +153,8 @@ def mistake(
     of         the student's name that the answer replaces
     caught_by  the check that must fail on the answer
     null       the answer is no attention at all: no check that calls it may pass
-    edits      of the solution's text, where the answer is no Python; then this has only a docstring
+    edits      of the solution's text, for an answer that is not Python: then the marked function
+               has only a docstring
     """
 
     def mark(answer: T) -> T:
@@ -191,7 +192,9 @@ def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
 
 
 def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
-    """Mark a script that calls the names `of` the student's on random inputs and yields values.
+    """Mark a script that calls some of the student's functions on random inputs and yields values.
+
+    of  the names of these functions or classes
 
     Two answers differ if the script yields different values for them on the same draws; the script
     judges nothing. It takes `student` and `draw`, and should reach every option, dtype and kind of

@@ -122,7 +122,9 @@ class MistakeCatalogue:
         return self._faults[key]
 
     def fails(self, mistake: Mistake, checks: frozenset[str], only: frozenset[str]) -> bool:
-        """Return whether a mistake fails these checks and passes the others, of all or `only` some.
+        """Return whether a mistake fails these checks and passes the others.
+
+        only  the checks that are asked; all if it is empty
 
         No check runs that cannot change the result, and none runs twice.
         """

@@ -42,10 +42,10 @@ class Shown(Enum):
 
 
 class _FailingInputs:
-    """Inputs on which the student's answer is wrong, with its values up to there.
+    """Inputs on which the student's answer is wrong, with its values up to the first wrong one.
 
     Each runs when it is first read: most mistakes differ on the first. Half precision and the
-    device meta are left out where other inputs fail, because how they are treated is another habit.
+    device meta are left out where other inputs fail: answers with any mistake may ignore them.
     """
 
     def __init__(self, found: Iterator[tuple[FailingInput, bool]]) -> None:

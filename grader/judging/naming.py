@@ -235,9 +235,9 @@ def keep_same_fault(
     like: LikeCase, mistakes: list[Mistake], judge: Judge, known: MistakeCatalogue, *,
     any_words: bool = False,
 ) -> list[Mistake]:  # fmt: skip
-    """Keep the mistakes that have the student's fault in a case.
+    """Keep the mistakes that fail in a case as the student's answer fails.
 
-    any_words  an error that the student's own `raise` words is like any other of its kind
+    any_words  whether the message of an error that the student's own `raise` wrote does not count
     """
     faults = [(m, known.fault(m, judge, like.case, *like.again)) for m in mistakes]
     if any_words and like.fault is not None and _RAISED.search(str(like.fault)):

@@ -198,12 +198,12 @@ def _first_case(failure: CheckFailure) -> LikeCase:
 def _list_alone(
     cases: LikeCases, judge: Judge, known: MistakeCatalogue, trials: NameTrials
 ) -> list[Mistake]:
-    """Return the mistakes that give the student's fault somewhere, whatever else they do.
+    """Return the mistakes that explain at least one of the student's wrong values by themselves.
 
-    In the plainest inputs one of two mistakes often makes no difference (one token has no scale).
-    Of those that explain the first wrong input of trials, or else one of the next, the ones that
-    explain most come first. Where no input of a trial is wrong, failed cases are asked: the
-    mistakes that this check detects first, and no others if one of them fits.
+    On the plainest inputs one of two mistakes often has no effect: with one token a wrong scale
+    changes nothing. The mistakes explain the first wrong input of the trials, or else the next one
+    that any explains; those that explain the most inputs come first. If no input of a trial is
+    wrong, the failed cases are asked, first about the mistakes that the failed check detects.
     """
     blamed = naming.find_blamed_names(cases.failure, judge)
     near = [m for m in known.mistakes if m.of in blamed]

@@ -134,9 +134,9 @@ def call_probed_function(
 
 @contextmanager
 def begin_probing_case(student: Student) -> Iterator[None]:
-    """Begin a case of no check.
+    """Begin a case that belongs to no check.
 
-    Raises `ProbingEnded` if no time is left, or if a call within it hangs, or ends it all.
+    Raises `ProbingEnded` if no time is left, or if a call in the case hangs or ends the worker.
     """
     if not is_time_left():
         raise ProbingEnded

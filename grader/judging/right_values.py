@@ -1,4 +1,4 @@
-"""Tells which values of a trace right answers have too, and what these compute instead.
+"""Tells which traced values also occur in right answers, and what right answers compute instead.
 
 Two answers that compute the same in other ways have other values on the way: scores before or after
 they are scaled, powers of scores with or without their maximum. So "no right answer has it" is said

@@ -47,10 +47,10 @@ def run_trial(
     judge: Judge, student: Student, trial: Trial, number: int,
     like: Sequence[Any] | None = None, most: int | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Return copies of a trial's values; last the kind of the exception that ends it.
+    """Return copies of a trial's values; if an exception ends it, its kind is the last value.
 
     number  of the draw
-    like    the values of another answer: the first that differs is the last that is needed
+    like    the values of another answer: the trial ends after the first that differs
     most    how many values are needed; None if all are
     """
     check_time()

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LearnState:
-    """The screen of a watch whose views are drawn by the tabs, each by a timer of its own.
+    """The screen of `watch` on a page: each tab draws the newest view, by a timer of its own.
 
-    The watch shows its views from its own thread. A view is frozen, so a tab only reads which one
-    is the newest.
+    The views come from the thread of `watch`. They never change, so the tabs need no lock.
     """
 
     exercises: Mapping[str, Exercise]

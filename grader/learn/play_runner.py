@@ -43,9 +43,9 @@ def play_reference(exercise: Exercise, values: Mapping[str, Value]) -> Played:
 
 
 class AnswerPlayer:
-    """Runs one answer at a time in a worker that stays for the next picture.
+    """Draws pictures with one answer at a time, in a worker that is kept for the next picture.
 
-    Tabs call from several threads; a lock lets one of them in.
+    Tabs call from several threads; a lock lets one thread draw at a time.
     """
 
     def __init__(self, place: Path, wall: Wall) -> None:

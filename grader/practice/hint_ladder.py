@@ -16,8 +16,9 @@ class HintLadder:
     """The hints on what fails in a report, each telling more than the one before.
 
     A mistake that is known has its cure, and a check may have hints of its own; both end with the
-    last hint of the function, which tells nearly all of it. Anything else has the function's. An
-    exception that is no known mistake has one before them: no numbers came, of which they speak.
+    last hint of the function, which tells nearly all of it. Any other failure has the
+    hints of the function. These speak of wrong numbers, so an exception that is no known mistake
+    has one more hint before them.
     """
 
     key: str  # a name; or a check, and behind KNOWN the mistakes that are known, or "raised"

@@ -11,8 +11,8 @@ _BINDING_CONTEXTS = (ast.Store, ast.Del)
 def list_submission_bindings(statement: ast.stmt) -> Iterator[str]:
     """Yield the global names that a statement defines, rebinds or changes in a visible way.
 
-    `x` of `x = 1`, `x.y = 1`, `x[0] += 1`, `del x[0]`, `setattr(x, "y", 1)`, `(x := 1)`, of a `for`
-    or a `with`, and of all of these inside another statement.
+    `x` in `x = 1`, `x.y = 1`, `x[0] += 1`, `del x[0]`, `setattr(x, "y", 1)` and `(x := 1)`, as the
+    target of a `for` or a `with`, and in all of these inside another statement.
     """
     for node in _walk_submission_statement(statement):
         match node:

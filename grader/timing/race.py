@@ -113,7 +113,7 @@ class Race:
     ) -> Iterator[Any]:
         """Time a call of each party; yield each answer for the bench function to verify.
 
-        what  the name of a function, or the functions that `each` made, by party
+        what  the name of a function, or a function for each party, as `each` returns them
         work  the floating point operations that any right answer needs
         """
 

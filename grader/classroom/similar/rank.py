@@ -20,8 +20,9 @@ def rank_similar_groups(
 ) -> list[tuple[float, list[FingerprintPair]]]:
     """Return the groups of similar answers to one exercise with their scores, the highest first.
 
-    The score is the group's common unusual text over the usual amount that an answer to this
-    exercise has in common with its nearest one: all answers to a short exercise are alike.
+    The score is the amount of the group's common unusual text, divided by the usual amount that an
+    answer to this exercise has in common with its nearest one. So it allows for short exercises, to
+    which all answers are alike.
     """
     twins = sorted(_find_similar_twins(index, of_class), key=build_similar_sort_key)
     likely = list(merge(twins, find_similar_pairs(index, of_class), key=build_similar_sort_key))

@@ -11,7 +11,7 @@ CHECK_INTERVAL_SECONDS = 0.2
 class Overtaken:
     """A context that raises a KeyboardInterrupt in the main thread once `changed()` is true.
 
-    A grading that calls `stop_between_cases` ends sooner, and with nothing cut off.
+    A grading that calls `stop_between_cases` ends before that, after a whole case.
     `happened` tells such an interrupt from Ctrl-C. Without the context, an answer that never
     returns would delay the next grading until its own time limit.
     """

@@ -1,9 +1,9 @@
 """How nbgrader judges with our engine, through its own points of configuration.
 
 A course's `nbgrader_config.py` calls `configure`. `nbgrader autograde` (the command, its Python
-API, the button in formgrader) then takes each submitted notebook through `Restore`, which gives the
-cells that nbgrader needs their places again, and `Judge`, which grades the file as it was submitted
-in the place of running it. Nothing of a student's runs in nbgrader's process or in a kernel.
+API, the button in formgrader) then takes each submitted notebook through two steps: `Restore` puts
+the cells that nbgrader needs back in their places, and `Judge` grades the file as it was submitted,
+instead of running it. No student's code runs in nbgrader's process or in a kernel.
 """
 
 import os

@@ -14,10 +14,11 @@ _LOADERS = (
 
 
 def hide_packages_from_imports(names: Iterable[str], sites: Iterable[str]) -> None:
-    """Make this process find no package of these `names`, and none in `sites` below another name.
+    """Make this process find no package of these `names`.
 
-    An entry of None in `sys.modules` would last until somebody deletes it. The second rule is for
-    the folder of the standard library, in which `site-packages.reference` is a name.
+    Nor does it find one of them in the folders `sites` under a longer name: they lie in the folder
+    of the standard library, so that `site-packages.reference` would be a name. (An entry of None in
+    `sys.modules` would last only until somebody deletes it.)
     """
     hidden, places = frozenset(names), frozenset(map(os.path.realpath, sites))
 
