@@ -1,4 +1,4 @@
-# Skeleton ex12_attention_block 1d7a2c30fe96a7e6. The lesson: docs/lessons/ex12_attention_block.en.md
+# Skeleton ex12_attention_block 5cea8e2aadd31d2a. The lesson: docs/lessons/ex12_attention_block.en.md
 """An attention block: write the bodies, then run `make grade EX=ex12_attention_block`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch's own RMSNorm.
@@ -64,11 +64,11 @@ class SelfAttention(nn.Module):
     ) -> None:
         """Create the projections and the norms of self-attention, with `fused` True.
 
-        rope_base   the base of the angles of RoPE, which after the norms turns the numbers 2i and
-                    2i + 1 of each head of q and k by p * base**(-2i/D) at position p, however many
-                    tokens there are; None: no RoPE
-        dropout     the probability with which each attention weight is dropped by itself, after the
-                    softmax and in .train() alone; the others are divided by 1 - dropout
+        rope_base   the base of the angles of RoPE, or None for no RoPE. After the norms RoPE turns
+                    the numbers 2i and 2i + 1 of each head of q and k by the angle
+                    p * base**(-2i/D) at position p, for any number of tokens
+        dropout     the probability with which each attention weight is dropped independently,
+                    after the softmax and in .train() alone; the others are divided by 1 - dropout
         raises      ValueError if `d_model` is not divisible by `num_heads`, or with RoPE if the
                     width of a head is odd; with `d_model` and `num_heads`
         """
@@ -80,17 +80,16 @@ class SelfAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend from every token to every token that `keep` allows.
 
-        Norms, angles, scores and softmax of half precision are computed in float32, where 64
-        products of 256 by 256 are no infinity; in float64 everything is computed in float64. Scores
+        Norms, angles, scores and softmax of half precision are computed in float32, where a sum of
+        64 products of 256 and 256 is finite; in float64 everything is computed in float64. Scores
         may be of any size. It uses the weights as they are at the time of the call, in .train() and
         in .eval(). Hidden tokens count for nothing, however large their numbers (1e10). A token
-        that may attend to nothing gets zeros before `o`, in the heads where that is so. Gradients
-        reach x and every parameter, and no empty row makes them NaN. Tensors returned earlier do
-        not change.
+        that may attend to nothing in a head has zeros there, before `o`. Gradients reach x and
+        every parameter, and no empty row makes them NaN. Tensors returned earlier do not change.
 
         x       (B, L, E), left as it is; it may be strided, and B may be 0
-        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; (H, L, L) is of
-                the heads; left as it is
+        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; one of shape
+                (H, L, L) has a mask for each head; left as it is
         returns the output (B, L, E), in the dtype of x
         """
         raise NotImplementedError("Attend from every token to every token that `keep` allows.")
@@ -127,7 +126,7 @@ class CrossAttention(nn.Module):
 
         x         (B, L, E), left as it is; it may be strided, and B may be 0
         context   (B, Lc, E), of which the first `image_tokens` are the image; it may be x itself,
-                  or no more than the image; left as it is, and it may be strided
+                  or the image alone; left as it is, and it may be strided
         keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys;
                   left as it is
         returns   the output (B, L, E), in the dtype of x

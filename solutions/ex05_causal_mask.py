@@ -52,8 +52,8 @@
 # aligned top-left, they would see only the first words.
 #
 # Read *the cat sat down* from left to right (the picture): `sat` may see `the`, `cat` and itself,
-# and gives 0.78 to `cat`. Ask for the last two words alone, and nothing may change. Aligned
-# top-left, `sat` would see only `the`, and give it 1.00.
+# and gives 0.78 to `cat`. Compute the last two queries alone: their weights must be the same.
+# Aligned top-left, `sat` would see only `the`, and give it 1.00.
 #
 # **By hand.** A query of zeros has the same score with every key. So its output is the mean of the
 # values that it may see: for the values `6, 2, 1` the outputs are `6`, `8 / 2` and `9 / 3`. The
@@ -85,12 +85,13 @@
 # - `Lq` smaller than `Lk`, and larger; a query that sees no key has the output 0;
 # - the future, which must have no influence: 1e30 in keys and values, NaN in keys;
 # - half precision, computed in float32, and float64, computed in float64;
-# - empty and strided inputs.
+# - a batch of 0 (for the masks, lengths of 0 too), and inputs that are not contiguous.
 #
 # Two points are for speed: your time is compared with that of the textbook's causal attention,
 # which earns none of them, and with that of PyTorch's fused operator, which earns both. **Out of
 # scope:** padding (ex02), a cache that stores the old keys (ex06), attention with a window. **Not
-# allowed:** the fused operator and PyTorch's attention modules. About 40 minutes.
+# allowed:** the fused operator (`scaled_dot_product_attention`) and PyTorch's attention modules.
+# About 40 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 因果掩码
@@ -222,8 +223,8 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
 #
 # A window bounds the work and the memory of a long text. Of the keys that are not in the future,
 # each query sees only the last `window`; its own key is one of them. With `window=1` a word sees
-# only itself; with a window as long as the text nothing changes. Compute how far each key lies
-# behind each query: this number must not be negative, and it must be less than `window`.
+# only itself; with a window as long as the text the mask is that of task 1. Compute how far each
+# key lies behind each query: this number must not be negative, and it must be less than `window`.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 2：短记忆
@@ -274,8 +275,8 @@ def sliding_window_mask(
 #         └ 5 ■ ■ ■ ■ ■ ■ ┆
 # ```
 #
-# Within a chunk, the last query again lines up with the last key of its slice. So only the last
-# columns of a slice, as many as the chunk has rows, need a mask.
+# Within a chunk, the last query again lines up with the last key of its slice. So in a
+# chunk of n rows only the last n columns of the slice need a mask.
 #
 # A slice may also be empty. A softmax over no keys at all, times no values at all, is a row of
 # zeros: just what a query that sees nothing should get.

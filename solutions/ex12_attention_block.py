@@ -6,8 +6,8 @@
 # keeps the scores in range, a rotation that tells tokens apart by where they stand, dropout, a
 # second attention that reads a prompt (and perhaps a picture), and two linear layers. Every part is
 # a line or two. What makes or breaks the model is which tensor each part touches, and in which
-# order. A checkpoint is loaded by name, and a part in the wrong place changes no shape: the model
-# runs, and paints noise. What is the right order?
+# order. The weights of a checkpoint are matched by name, and a part in the wrong place changes no
+# shape: the model runs, and paints noise. What is the right order?
 #
 # **The formulas.** The norm divides a row by its root mean square; $g$ is the learned weight:
 #
@@ -41,7 +41,7 @@
 #   context (B, Lc, E)    ┌───────────────┬────────────────────────────────┐
 #                         │ image_tokens  │  text: Lc - image_tokens       │
 #                         └───────────────┴────────────────────────────────┘
-#                       k_img, norm_k_img, v_img    k, norm_k, v; `keep` is about these alone
+#                       k_img, norm_k_img, v_img    k, norm_k, v; `keep` covers only these
 # ```
 #
 # **By hand.** The row `1, 7` has the mean square `(1 + 49) / 2 = 25`, so its root mean square is 5.
@@ -71,24 +71,24 @@
 #   the two of them differently, and the angle is gone. Norm first.
 # - A norm per head is another function, although it looks alike: it has a mean square for each head
 #   and a weight of `D` numbers. Other models (Qwen 3) do that; this one takes the whole width.
-# - `x.float()` for the statistics of the norm. Right in half precision, and in float64 it throws
-#   away half of the digits. `torch.promote_types(x.dtype, torch.float32)` does both.
+# - `x.float()` for the statistics of the norm. It is right in half precision, but in float64 it
+#   throws away half of the digits. `torch.promote_types(x.dtype, torch.float32)` is right in both.
 # - A table of angles as a buffer. `module.to(torch.float16)` converts buffers too, and in float16
 #   the numbers between 256 and 512 stand a quarter apart: far too coarse for an angle.
 #   `module.to(torch.float64)`, on the other hand, does not bring back digits that float32 lost.
 #   And a table has an end: a video of five seconds has tens of thousands of tokens.
-# - The three weights joined once, in `__init__`. Weights that are loaded later never get there,
-#   nor do the steps of the optimiser. Join them in every call.
+# - The weights of q, k and v joined once, in `__init__` (task 2 joins them). Weights that are
+#   loaded later never get there, nor do the steps of the optimiser. Join them in every call.
 # - Dropout in evaluation. `F.dropout(weights, p)` drops always: it needs `training=self.training`.
-# - A mask is about the text. The picture's tokens are not in it, neither first nor last.
+# - In cross-attention the mask covers the text only: the picture's tokens are not in it.
 #
-# **What is graded.** All four modules with weights of the suite, in every dtype (`module.to`), both
-# ways of `fused`; texts of thousands of tokens; masks, and tokens that see nothing; the state of
-# dropout in training and in evaluation, whatever random numbers you use; gradients of inputs and
-# parameters; inputs that are strided, empty, and left as they were. **Out of scope:** the block's
-# modulation and residuals, rotation in three dimensions (ex11), causal masks, caches, and speed.
-# **Not allowed:** PyTorch's fused attention, its attention modules, and its own RMSNorm. About 80
-# minutes.
+# **What is graded.** All four modules with weights that the grader sets, in every dtype
+# (`module.to`), with `fused` True and False (task 2); texts of thousands of tokens; masks, and
+# tokens that see nothing; the state of dropout in training and in evaluation, whatever random
+# numbers you use; gradients of inputs and parameters; inputs that are strided, empty, and left as
+# they were. **Out of scope:** how the time step scales and shifts the block (its modulation),
+# residuals, rotation in three dimensions (ex11), causal masks, caches, and speed. **Not allowed:**
+# PyTorch's fused attention, its attention modules, and its own RMSNorm. About 80 minutes.
 
 # %% [markdown] tags=["zh"]
 # # 注意力模块
@@ -189,7 +189,7 @@ from torch import nn
 # ## Task 1: the norm
 #
 # LayerNorm without its mean. `eps` stands inside the root: a row of zeros then comes out as zeros,
-# and its gradient is finite, because the root is never taken of 0.
+# and its gradient is finite, because with `eps` the root is never taken of 0.
 #
 # The square of 300 is beyond float16, and the square of 0.0001 below it, so half precision needs
 # float32 for the mean of the squares. The weight is a parameter of the module, ones at first, and
@@ -251,11 +251,11 @@ class RMSNorm(nn.Module):
 # The order is: project, normalise q and k over the whole width, split into heads (head `h` is the
 # `h`-th run of `D` numbers), rotate q and k, attend, drop, mix the values, merge, project.
 #
-# There are two ways to the projections. Three products are easy to read; one product with the three
-# weights below each other, `(3E, E)`, keeps a GPU busier and gives q, k and v side by side. The
+# There are two ways to compute the projections. Three products are easy to read; one product with
+# the three weights stacked, `(3E, E)`, keeps a GPU busier and gives q, k and v side by side. The
 # attribute `fused` chooses. The parameters stay three, under the names `q`, `k` and `v`, so that a
-# checkpoint fits either way. The numbers are the same both ways, so the grader counts the products
-# of matrices that PyTorch computes for your code, whichever operator you call.
+# checkpoint fits either way. Both ways give the same numbers. To see which one ran, the grader
+# counts the products of matrices that PyTorch computes for your code, whichever operator you call.
 #
 # Dropout sets each weight to zero with probability `dropout` and divides the others by
 # `1 - dropout`, so that the mean of each stays what it was. The weights of a query then no longer
@@ -352,11 +352,11 @@ class SelfAttention(nn.Module):
     ) -> None:
         """Create the projections and the norms of self-attention, with `fused` True.
 
-        rope_base   the base of the angles of RoPE, which after the norms turns the numbers 2i and
-                    2i + 1 of each head of q and k by p * base**(-2i/D) at position p, however many
-                    tokens there are; None: no RoPE
-        dropout     the probability with which each attention weight is dropped by itself, after the
-                    softmax and in .train() alone; the others are divided by 1 - dropout
+        rope_base   the base of the angles of RoPE, or None for no RoPE. After the norms RoPE turns
+                    the numbers 2i and 2i + 1 of each head of q and k by the angle
+                    p * base**(-2i/D) at position p, for any number of tokens
+        dropout     the probability with which each attention weight is dropped independently,
+                    after the softmax and in .train() alone; the others are divided by 1 - dropout
         raises      ValueError if `d_model` is not divisible by `num_heads`, or with RoPE if the
                     width of a head is odd; with `d_model` and `num_heads`
         """
@@ -379,17 +379,16 @@ class SelfAttention(nn.Module):
     def forward(self, x: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Attend from every token to every token that `keep` allows.
 
-        Norms, angles, scores and softmax of half precision are computed in float32, where 64
-        products of 256 by 256 are no infinity; in float64 everything is computed in float64. Scores
+        Norms, angles, scores and softmax of half precision are computed in float32, where a sum of
+        64 products of 256 and 256 is finite; in float64 everything is computed in float64. Scores
         may be of any size. It uses the weights as they are at the time of the call, in .train() and
         in .eval(). Hidden tokens count for nothing, however large their numbers (1e10). A token
-        that may attend to nothing gets zeros before `o`, in the heads where that is so. Gradients
-        reach x and every parameter, and no empty row makes them NaN. Tensors returned earlier do
-        not change.
+        that may attend to nothing in a head has zeros there, before `o`. Gradients reach x and
+        every parameter, and no empty row makes them NaN. Tensors returned earlier do not change.
 
         x       (B, L, E), left as it is; it may be strided, and B may be 0
-        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; (H, L, L) is of
-                the heads; left as it is
+        keep    None, or bool that broadcasts to (B, H, L, L), True = may attend; one of shape
+                (H, L, L) has a mask for each head; left as it is
         returns the output (B, L, E), in the dtype of x
         """
         ### BEGIN SOLUTION
@@ -417,8 +416,8 @@ class SelfAttention(nn.Module):
 # their own, so that a long prompt cannot take all the weight. Each query thus has two outputs,
 # which are added before `o`.
 #
-# There is no rotation here: a prompt has no place in the picture. Without image tokens the module
-# has none of the three extra parts, and the checkpoint has no entries for them.
+# There is no rotation here: a word of a prompt has no position in the picture. Without image tokens
+# the module has none of the three extra parts, and the checkpoint has no entries for them.
 
 # %% [markdown] tags=["zh"]
 # ## 任务 3：带图片的交叉注意力
@@ -476,7 +475,7 @@ class CrossAttention(nn.Module):
 
         x         (B, L, E), left as it is; it may be strided, and B may be 0
         context   (B, Lc, E), of which the first `image_tokens` are the image; it may be x itself,
-                  or no more than the image; left as it is, and it may be strided
+                  or the image alone; left as it is, and it may be strided
         keep      None, or bool that broadcasts to (B, H, L, Lc - image_tokens): the text's keys;
                   left as it is
         returns   the output (B, L, E), in the dtype of x
