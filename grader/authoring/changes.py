@@ -28,9 +28,9 @@ class MechanicalChange:
 
 
 def make_mechanical_changes(source: str, beside: str = "") -> list[MechanicalChange]:
-    """Return every change of a source that compiles, each text once.
+    """Return every mechanical change of a source that still compiles, without repeats.
 
-    beside  another source, whose definitions are not changed
+    beside  another source: definitions that both sources have are not changed
     """
     tree = ast.parse(source)
     same = {ast.unparse(node) for node in remove_changed_docstrings(ast.parse(beside)).body}

@@ -24,7 +24,7 @@ class ExerciseCell:
 
 
 def count_task_points(exercise: Exercise, *, cuda: bool, speed: bool) -> dict[str, int]:
-    """Return the points of each check cell of a notebook, with that of the speed case.
+    """Return the points of each check cell of a notebook, and those of the speed case.
 
     cuda   whether to include points that need CUDA
     speed  whether to include points for speed
@@ -46,7 +46,7 @@ def list_exercise_cells(
 ) -> Iterator[ExerciseCell]:  # fmt: skip
     """Yield the cells of an exercise in one language, with a check cell below each task.
 
-    points  of each check cell, by its task
+    points  the points of each check cell, by its task
     shows   what the check cells show of a verdict: open, hints, verdicts or nothing
     """
     for number, cell in enumerate(cells):

@@ -20,7 +20,7 @@ Law = Callable[[Exercise], Iterator[str]]
 
 
 def list_broken_exercise_laws(exercise: Exercise, *, with_suite: bool = True) -> list[str]:
-    """Return the breaches in one exercise; if files cannot be read, only those breaches.
+    """Return the breaches in one exercise; if files cannot be read, only the breaches about that.
 
     with_suite  whether the modules of the suite can be imported here
     """

@@ -1,4 +1,4 @@
-"""Classes what a report says about a wrong answer: named, near, pinned, helped, nothing, false."""
+"""Classifies reports on wrong answers: named, near, pinned, helped, nothing or false."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,8 +55,8 @@ def list_pinned_lines(checks: Sequence[CheckResult]) -> set[int]:
 def is_check_helpful(check: CheckResult) -> bool:
     """Return whether a failed check says more than the first number that differs.
 
-    A stage, wrong places, facts, a small example, a line; or a sentence about an exception, a type,
-    a shape, a dtype, a changed input and the like, which has no count of entries that differ.
+    More is a stage, wrong places, facts, a small example or a line; or a sentence that does not
+    count differing entries: about an exception, a type, a shape, a dtype, a changed input, etc.
     """
     d = check.diagnosis
     if d is not None and (d.stage or d.places or d.facts or d.example or d.pinned):

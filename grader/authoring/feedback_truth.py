@@ -58,13 +58,14 @@ class NameTruth:
     def judge_name(
         self, answer: WrongAnswer, ids: Sequence[str]
     ) -> tuple[Truth, TrialValues | None]:
-        """Compare an answer with itself, the functions of these mistakes put in place of its own.
+        """Compare an answer with a copy in which these mistakes' functions replace its own.
 
-        ids  of one mistake, or of two that are made at once
+        ids  the id of one mistake, or the ids of two that are made at once
 
-        Only trials that call the names of these mistakes run. Of an answer with two mistakes one
-        may also be true of either alone, where that is known, or together with another mistake of
-        the catalogue. With a false name comes the smallest input on which it differs.
+        Only trials that call one of these functions run. If an answer has two mistakes, one id
+        is also true if it fits the answer with either mistake alone, where that source is known,
+        or else if it fits the answer together with another mistake of the catalogue. A false name
+        comes with the smallest input on which it differs.
         """
         mistake = self._find(ids)
         names = set(self._known.names(mistake)) if mistake else set[str]()

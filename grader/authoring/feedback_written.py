@@ -1,6 +1,6 @@
-"""Reads wrong answers that people wrote for a trial: the text of each takes the solution's place.
+"""Reads wrong answers that people wrote for a trial: each replaces one definition in the solution.
 
-A file of the folder, named after its exercise, has functions and classes with the mark
+A file in `WRITTEN_FOLDER`, named after its exercise, has functions and classes with the mark
 `@wrong(of=..., mistakes=...)`. It is read and not imported. The docstring of an answer has a
 paragraph for each mistake.
 """

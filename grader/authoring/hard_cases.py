@@ -1,6 +1,6 @@
-"""Reads `hard.toml`: which check runs which hard kind of input on which of the student's names.
+"""Reads `hard.toml`: which check runs which hard kind of input on which function or class.
 
-Or the file says why a kind does not apply:
+If a kind does not apply, the file says why:
 
     [softmax.asked]
     one = ["test_values"]
@@ -63,8 +63,8 @@ def read_hard_statements(exercise: Exercise) -> list[HardStatement]:
 
 
 def check_hard_kinds_law(exercise: Exercise) -> Iterator[str]:
-    """For each name of the student's and each hard kind of input, hard.toml names the checks that
-    run it, or says why it does not apply."""
+    """For each name that an answer defines and each hard kind of input, hard.toml lists the checks
+    that run it, or says why it does not apply."""
     if exercise.hunts:
         return
     try:

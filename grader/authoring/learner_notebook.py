@@ -1,7 +1,7 @@
-"""Writes the notebook of an exercise for one learner: Jupyter, VS Code or Colab, without a course.
+"""Writes an exercise's notebook for one learner without a course: for Jupyter, VS Code or Colab.
 
-It is made from the lesson, which has all cells of the exercise but the right answers, and so also
-where no solutions are: in an installed wheel and in the bundle of a course.
+It is made from the lesson, which has all cells of the exercise except the right answers. So it can
+be made where there are no solutions, too: in an installed wheel and in the bundle of a course.
 """
 
 import json

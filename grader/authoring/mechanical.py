@@ -1,4 +1,4 @@
-"""Judges the mechanical changes of a right answer: a check fails, or no trial tells them apart."""
+"""Judges mechanical changes of a right answer: a check must fail, or all trials must agree."""
 
 import time
 from collections.abc import Sequence

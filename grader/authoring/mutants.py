@@ -60,11 +60,11 @@ def run_suite_on_mistake(
     mistake: Mistake, exercise: Exercise, known: MistakeCatalogue, calls: Calls, *,
     naming: bool = True,
 ) -> CaughtMistake:  # fmt: skip
-    """Run the named check on a mistake, and on a null answer all checks that call it.
+    """Run a mistake through the check that it names; a null answer through all that call it.
 
-    calls   what each check calls: a check that calls nothing of what the mistake replaces passes
-            as it does for the solution, and is not run; if it is empty, all are run
-    naming  whether to find the names that a report would give
+    calls   what each check calls: a check that calls nothing that the mistake affects would pass
+            as it does for the solution, and is left out; if `calls` is empty, none is left out
+    naming  whether to find the mistakes that a report would name
     """
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     only, untouched = frozenset({mistake.caught_by}), frozenset[str]()

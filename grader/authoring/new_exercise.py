@@ -1,7 +1,7 @@
 """Writes all files of a new exercise as a draft, from the templates in `new/`.
 
-A place that the author fills has TODO in it. A draft is done when no TODO is left and the laws of
-the house are kept.
+A place that the author fills has TODO in it. A draft is done when no TODO is left and
+`make house` finds no law broken.
 """
 
 import re

@@ -19,7 +19,7 @@ class EndlessCode(BaseException):
 
 @contextmanager
 def limit_seconds_of_proof(seconds: float) -> Iterator[None]:
-    """Raise `EndlessCode` in code that uses more than so many seconds of the processor.
+    """Raise `EndlessCode` in the enclosed code when it has used `seconds` of processor time.
 
     Time on the processor is counted, not time on the clock, so a busy machine changes nothing.
     """

@@ -102,8 +102,8 @@ def check_goals_law() -> Iterator[str]:
 
 
 def check_imports_law() -> Iterator[str]:
-    """Imports go one way: no grader names a suite, a solution or the reference; the reference
-    knows numpy and torch only; the worker's side has nothing of ours."""
+    """Imports go one way: the grader imports no suite, solution or reference; the reference
+    imports no package but numpy and torch; the worker's child imports no other code of ours."""
     yield from import_rules.list_broken_import_laws(ROOT)
 
 

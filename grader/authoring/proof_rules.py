@@ -10,8 +10,8 @@ from grader.judging import suite_runner
 
 
 def check_caught_law(exercise: Exercise) -> Iterator[str]:
-    """Every mistake fails the check that it names, and is called by no other name, as far as
-    `make mutants` has been run on the files as they are."""
+    """Every mistake fails the check that it names, and no report names only other mistakes for it,
+    as far as `make mutants` has been run on the files as they are."""
     store = ProofStore()
     # Those with names come last: they say all that the others say.
     found = store.read_results("caught", exercise) | store.read_results("mistakes", exercise)

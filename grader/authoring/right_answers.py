@@ -50,10 +50,10 @@ def list_lost_proof_points(report: ExerciseReport, name: str = "") -> list[str]:
 
 
 def list_lost_points_unwalled(exercise: Exercise, source: str, calls: Calls) -> list[str]:
-    """Return the same of a variant in Python that runs in this process, at half the cost.
+    """Return what a Python variant loses, as sentences; run it in this process, at half the cost.
 
-    calls   what each check calls: those that call nothing of what differs from the solution are
-            left out; if it is empty, all checks run
+    calls   what each check calls: checks that call nothing that differs from the solution are
+            left out; if `calls` is empty, all checks run
     """
     only = list_touched_checks(exercise.solution.read_text(encoding="utf-8"), source, calls)
     with tempfile.TemporaryDirectory() as folder:

@@ -56,10 +56,11 @@ class SideBySide:
         self, exercise: Exercise, right: ModuleType, trials: Sequence[Trial], seconds: float, *,
         known_right: bool = True,
     ) -> None:  # fmt: skip
-        """Take the module in the place of the right one.
+        """Take `right` as the module that others are compared with.
 
         seconds      the processor time allowed for one input
-        known_right  False for a wrong module: what it raises is a value, and no fault of the trial
+        known_right  False if `right` is a wrong module: an exception that it raises counts as a
+                     value, not as a fault of the trial
         """
         self._exercise = exercise
         self._right = CallRecorder(exercise, right)
@@ -123,9 +124,9 @@ class SideBySide:
     def _compare_yields(
         self, recorder: CallRecorder, trial: Trial, number: int, right: list[Any]
     ) -> tuple[int, str]:
-        """Describe the first difference from the right module's values, after its place.
+        """Return the place of the first value that differs from the right module's, and how.
 
-        The text is "" if there is none.
+        The text is "" if no value differs.
         """
         got = _run_mutant_trial(trial, recorder, self._make_draw(trial, number))
         for place, one in enumerate(right):

@@ -50,7 +50,7 @@ def write_all_skeletons() -> Iterator[tuple[str, str]]:
 def make_untouched_skeleton(exercise: Exercise) -> str:
     """Return the skeleton as handed out, made from the solution or copied from a student's bundle.
 
-    Raise `NoSkeleton` without solution and copy.
+    Raise `NoSkeleton` if there is neither a solution nor a copy.
     """
     source, copy = exercise.solution, ROOT / find_skeleton_copy(exercise)
     if source.is_file():

@@ -1,4 +1,4 @@
-"""The laws of a suite's checks and catalogues; `exercise_rules` has the others, and the list.
+"""The laws of a suite's checks and catalogues; `exercise_rules` has the others, and lists them all.
 
 A law is a function that yields a sentence for each breach. Its docstring states the law, as
 `make house ARGS=--laws` prints it.
@@ -33,7 +33,7 @@ SYLLABUS_POINTS = {
 
 def check_checks_law(exercise: Exercise) -> Iterator[str]:
     """Every test of a suite is a check, has points, and says in its docstring what should hold;
-    hints that are a check's own name one."""
+    every hint for a check names a check that exists."""
     found = suite_runner.list_suite_checks(exercise)
     for name in suite_runner.list_suite_tests(exercise) - {check.id for check in found}:
         yield f"{name} is no check, and never asked. Put @check(points=...) above it."
@@ -58,8 +58,8 @@ def check_totals_law(exercise: Exercise) -> Iterator[str]:
 
 
 def check_speed_law(exercise: Exercise) -> Iterator[str]:
-    """Speed that is promised is timed: a bench has points and two parties between which it is
-    graded, and the core's benches have the points of the syllabus."""
+    """Speed that is promised is timed: a bench has points, and two parties between which an
+    answer is graded; in the core track, a bench has the points of the syllabus."""
     case, parties = suite_runner.find_suite_speed_case(exercise), exercise.folder / "parties"
     points = case.points if case else 0
     _, wanted = SYLLABUS_POINTS.get(exercise.slug, (0, points))
@@ -77,8 +77,8 @@ def check_speed_law(exercise: Exercise) -> Iterator[str]:
 
 
 def check_mistakes_law(exercise: Exercise) -> Iterator[str]:
-    """At least ten named mistakes: each says what was done and how to mend it, and names the check
-    that catches it."""
+    """A suite has at least ten named mistakes: each says what was done and how to mend it, and
+    names the check that catches it."""
     found = suite_runner.list_suite_mistakes(exercise)
     known = {check.id for check in suite_runner.list_suite_checks(exercise)}
     if len(found) < LEAST_MISTAKES:
@@ -168,8 +168,8 @@ def _is_module_in_law(name: str) -> bool:
 
 
 def check_drills_law(exercise: Exercise) -> Iterator[str]:
-    """Bug hunts, where there are any, are at least five: each is a mistake of the catalogue that
-    can be told from the others, as edits that fit the solution."""
+    """An exercise has no bug hunts or at least five: each is a mistake of the catalogue that can
+    be told from the others, written as edits that fit the solution."""
     try:
         found = hunts.read_judging_drills(exercise)
     except hunts.BadDrills as problem:

@@ -9,10 +9,10 @@ Calls = Mapping[str, Collection[str]]  # of each check the names that it calls o
 
 
 def list_touched_checks(solution: str, other: str, calls: Calls) -> frozenset[str]:
-    """Return the checks that call what differs between two files, or what uses that.
+    """Return the checks that call a definition that differs between two files, or one that uses it.
 
-    All checks are returned if something else than a definition differs. A check that calls nothing
-    is among them, too: nobody knows what it looks at.
+    All checks are returned if anything but definitions and imports differs. A check that calls
+    nothing is always returned: nobody knows what it looks at.
     """
     names: set[str] = set()
     for one, beside in (solution, other), (other, solution):

@@ -29,7 +29,7 @@ class TableLine:
 def read_class_table_lines(path: Path, needed: Sequence[str]) -> list[TableLine]:
     """Yield the lines of a table that has the columns `needed`; skip blank lines.
 
-    Columns may stand in any order, in any case, and beside others. Raises `UserError`.
+    Columns may stand in any order, in upper or lower case, and beside others. Raises `UserError`.
     """
     shown = clean_submitted_name(str(path))
     rows = number_class_table_rows(path)

@@ -1,7 +1,8 @@
 """What may stand before or after every command: `--course FILE` and `--exercises DIR`.
 
-A course's file gives the options of a command their defaults; one that is written out wins. It
-is never taken because it lies there: it is named, here, in GRADER_COURSE or as COURSE= of `make`.
+A course's file sets the defaults of a command's options; an option that is written out wins. A
+file is never used just because it lies there: name it with `--course`, in GRADER_COURSE or as
+COURSE= of `make`.
 """
 
 import sys

@@ -98,11 +98,11 @@ def grade(
 def is_own_grade_command(
     format: str, min_score: int, course: CourseSettings, environment: Mapping[str, str]
 ) -> bool:
-    """Return whether a run is a student's own, which may show results of earlier runs.
+    """Return whether a run is a student's own; such a run may show results of earlier runs.
 
-    A run that gives marks is none: in a format that machines read, with a score to reach, or in
-    continuous integration. Nor is one in which not everything is shown: a course with `help`, an
-    exam, a sealed bundle.
+    A run that gives marks is not: one in a format that machines read, with a score to reach, or in
+    continuous integration. Nor is a run that hides something: in a course with `help`, in an exam,
+    in a sealed bundle.
     """
     for_a_person = format in _FORMATS_FOR_PEOPLE and min_score <= 0 and not environment.get("CI")
     return for_a_person and course.shows == "open" and not sealed_bundle.is_core_sealed()

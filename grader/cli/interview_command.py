@@ -154,10 +154,10 @@ def _choose_exercise_for_command(
 
 
 def _order_exercises_for_command(minutes: int, seed: int) -> Sequence[Exercise]:
-    """Return the exercises that fit and can be graded here, in an order that the seed decides.
+    """Return the exercises that fit the time and can be graded here, in an order set by the seed.
 
-    The minutes of an exercise are those of its first time, with the lesson. Half of them is enough
-    for somebody who has done it before.
+    An exercise's own minutes are for the first time, with the lesson. Half of them is enough for
+    somebody who has done it before.
     """
     some = [
         e

@@ -1,7 +1,7 @@
-"""Fits the commands that sentences name to the folder in which they will be typed.
+"""Adapts the commands in a sentence to the folder in which the reader will type them.
 
-Sentences name goals of the Makefile. Where no Makefile of ours lies, where there is no `make`, and
-where a learner called the installed command itself, `make hint EX=ex01` becomes
+Sentences give commands as goals of the Makefile. Where there is no Makefile of ours or no `make`,
+and where a learner called the installed command itself, `make hint EX=ex01` becomes
 `attention-by-hand hint ex01`, and `SEED=4711` becomes `--seed 4711`.
 """
 

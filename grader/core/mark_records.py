@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedExercise:
-    """What one exercise brings; `points` and `possible` have the weight in them, nothing else has.
+    """What one exercise adds to a mark; only `points` and `possible` are multiplied by the weight.
 
     `earned` and `points` are None if the grader failed.
     """

@@ -7,7 +7,7 @@ A pack is laid out as our own tree is, for the exercises that it brings:
     reference/         <slug>.py, the oracle; imported as reference.<slug>
     exercises/ docs/   what `make skeletons` writes
 
-The environment names them, so that every process of a run knows the same.
+An environment variable lists the packs, so that every process of a run knows the same ones.
 """
 
 import os

@@ -19,9 +19,9 @@ class _SecondsLeft(ProgressColumn):
 
 @contextmanager
 def show_progress_bar(*, with_seconds: bool = False) -> Iterator[Callable[[str, float], None]]:
-    """Show a progress bar on the screen, and remove it at the end; without a screen, none.
+    """Show a progress bar on the screen, and remove it at the end; do nothing without a terminal.
 
-    with_seconds  show the seconds that are left too
+    with_seconds  whether to show the seconds that are left, too
     """
     console = Console(stderr=True)
     columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn()]

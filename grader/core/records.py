@@ -167,8 +167,8 @@ class Interval:
 class SpeedMeasurement:
     """Seconds or bytes of three parties, in the order zero, reference, student.
 
-    `position` is x, 0 at the zero and 1 at 1.2 times the reference; `ratio` is the student's over
-    the reference's.
+    `position` is x: 0 at the zero party, and 1 at 1.2 times the reference. `ratio` is the student's
+    value divided by the reference's.
     """
 
     unit: str  # "s" or "bytes"

@@ -1,4 +1,4 @@
-"""Commands for a terminal that concern the Python that runs, not the one that is found first."""
+"""Terminal commands for the Python that is running now, not for the first one on the path."""
 
 import os
 import shlex

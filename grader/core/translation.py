@@ -1,8 +1,8 @@
 """What a learner reads, in English or in Chinese.
 
-English stands where it is said. The Chinese of a suite's sentences lies in its `zh.toml`, by id;
-that of our own in `zh.toml` beside this file, by the English with its values left open in braces.
-What has no Chinese stays English.
+English sentences stand where they are used. The Chinese for a suite's sentences is in the suite's
+`zh.toml`, by id. For all others it is in the `zh.toml` beside this file, by the English sentence
+with names in braces for its values. A sentence without Chinese stays English.
 """
 
 import os
@@ -110,7 +110,7 @@ class Words:
 def _fill_chinese(text: str, values: Mapping[str, Any]) -> str:
     """Put values in the place of their names in braces, without a blank between Chinese letters.
 
-    The blank in "{name} is" sets Latin letters off, and a value may be either.
+    The blank beside "{name}" is meant for Latin letters; a value may be in either script.
     """
     for name, value in values.items():
         if re.match(_CHINESE, str(value)):

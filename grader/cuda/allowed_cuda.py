@@ -199,7 +199,7 @@ def _find_unbalanced_cuda_parts(plain: str, code: str) -> Iterator[tuple[int, st
 def _explain_cuda_directive(word: str, line: str, rest: str) -> Iterator[str]:
     """Return what is wrong with a line that begins with #.
 
-    rest  what follows the word, without comments
+    rest  what follows `word` on the line, without comments
     """
     if (
         word == "define"

@@ -41,8 +41,8 @@ def build_cuda_module(
     """Return the Python module through which a worker calls a file's kernels, and their program.
 
     translated  the file as C++ for the CPU
-    left_out    the functions of the exercise that cannot be called in it
-    line        returns a line's name for the writer, such as a cell's line in a notebook
+    left_out    the functions of the exercise that cannot be called in this file
+    line        returns how a message names a line, such as a cell's line in a notebook
 
     Raises `NotCpp`, and `UnmetRequirement` where there is no compiler.
     """
@@ -85,9 +85,9 @@ def build_cuda_module(
 def build_own_cuda_modules(
     texts: Mapping[str, str], exercise: Exercise, only: Mapping[str, str]
 ) -> dict[str, ModuleType]:
-    """Return files of ours as modules in this process, by name: all in one program.
+    """Return our own files as modules of this process, by name, compiled into one program.
 
-    only  by name, the one function in which a file differs from the first
+    only  for a file that differs from the first in one function: that function, by the file's name
     """
     numbers = {name: f"answer_{i}" for i, name in enumerate(texts)}
     parts, called = [], {}

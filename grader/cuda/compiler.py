@@ -1,8 +1,8 @@
 """Compiles translated answers with g++, and the files themselves with nvcc, if installed.
 
-A compiler that is fed a hostile text is as good as the text's author. So it runs in a child with
-limits, a clean environment and a folder of its own, and where the wall has Landlock it can open
-nothing else; what comes out is bytes, which only a worker ever loads.
+A compiler that reads a hostile text can be trusted no more than the text's author. So it runs in a
+child with limits, a clean environment and a folder of its own, and where the wall has Landlock it
+can open nothing else; what comes out is bytes, which only a worker ever loads.
 """
 
 import contextlib
@@ -153,9 +153,9 @@ def _decode_cpp_output(said: bytes) -> str:
 
 
 def _read_cuda_line_table(said: str) -> dict[int, int]:
-    """Return the line at each place where one begins, from objdump's output, in ascending order.
+    """Return, by address, the line whose code begins there, from objdump's output; ascending.
 
-    A header's code belongs to the line that calls it. If a place has several rows, the last one
+    A header's code belongs to the line that calls it. If an address has several rows, the last
     counts. Code after a row without a number ("-") is the grader's.
     """
     found: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Calls the program of an answer's kernels: from a worker, to which this text is sent, and here.
+"""Calls the program of an answer's kernels, from a worker (which gets this text) or here.
 
-The program runs kernels on the CPU and shares nothing with who asks but a socket (see
-`runtime/program.h`). What its machine reports becomes an exception at the student's line. On a GPU
-the kernels are a library, and it is called here.
+The program runs kernels on the CPU and shares only a socket with the process that calls it (see
+`runtime/program.h`). What the program's machine reports becomes an exception at the student's line.
+On a GPU the kernels are a library, which this module calls itself.
 """
 
 import base64
@@ -84,8 +84,8 @@ def _end_like_kernel_program() -> NoReturn:
 class Machine:
     """A program of answers, and the functions of one of them.
 
-    built   {"calls": the functions in their order, "places", "lines": its table, "gpu": a library
-            in text, "names": of lines, if they are not called by number}
+    built   {"calls": the functions in their order, "places" and "lines": the program's line table,
+            "gpu": a library as text, "names": what lines are called, if not by their number}
     program  the process that runs it on the CPU
     answer  the name of one of the program's answers
     """
@@ -128,7 +128,7 @@ class Machine:
     ) -> Tensor | None:  # fmt: skip
         """Call with arrays too large to exist, and run only some blocks of the grid.
 
-        inputs   for each name its count of numbers, and the pattern that they repeat
+        inputs   by name: how many numbers an input has, and the pattern that they repeat
         size     the count of numbers in the output; its last `width` numbers are the result
         returns  None if no block that was run wrote the result, or if the call is too large
         """

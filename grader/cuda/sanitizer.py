@@ -1,6 +1,6 @@
 """Runs an answer under NVIDIA's compute-sanitizer in a worker, and reads the findings.
 
-Its words, in the versions from 11 on, are lines like these:
+From version 11 on, the tool prints lines like these:
 
     ========= Invalid __global__ write of size 4 bytes
     =========     at f(float *, int)+0x160 in /tmp/x/answer_0.cu:6

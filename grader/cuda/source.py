@@ -35,7 +35,7 @@ class FunctionText:
 
 
 def join_cuda_lines(text: str) -> str:
-    """Return the text with each line that ends in a backslash joined to the next, in place.
+    """Return the text with lines that end in a backslash joined to the next; no other line moves.
 
     Joined lines count as one line from here on, so that nothing can hide where they meet.
     """
@@ -52,7 +52,7 @@ def join_cuda_lines(text: str) -> str:
 
 
 def blank_cuda_comments(text: str) -> str:
-    """Return the text with comments and the insides of strings as spaces, each place as it was.
+    """Return the text with comments and the insides of strings as spaces; all else keeps its place.
 
     text  as `join_cuda_lines` returns it
     """
@@ -69,7 +69,7 @@ def blank_cuda_comments(text: str) -> str:
 
 
 def find_open_cuda_quotes(text: str) -> Iterator[int]:
-    """Return the places of quotes that no quote on their line closes.
+    """Return the places of opening quotes that are not closed on their line.
 
     text  as `join_cuda_lines` returns it
     """

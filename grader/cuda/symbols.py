@@ -32,7 +32,7 @@ _RUNS_BEFORE_MAIN = re.compile(
 def list_cuda_runtime_names(has: str) -> list[str]:
     """Return the runtime's names that a second definition would replace at linking.
 
-    has  as in `explain_cuda_object`, of the runtime's object file
+    has  what the runtime's object file defines, in the form of `has` in `explain_cuda_object`
     """
     named = (line.split()[:2] for line in has.splitlines())
     return [name for name, kind in named if kind in "uVW" and "cuda_on_cpu" in name]
@@ -41,8 +41,8 @@ def list_cuda_runtime_names(has: str) -> list[str]:
 def explain_cuda_object(needs: str, has: str, sections: str) -> str:
     """Return what is wrong with an object file, as a sentence; "" if nothing is.
 
-    needs     the names that it does not define, one a line, as nm prints them
-    has       those that it defines, in nm's POSIX format: name, kind, value, size
+    needs     the names that it uses and does not define, one a line, as nm prints them
+    has       the names that it defines, in nm's POSIX format: name, kind, value, size
     sections  its sections, as objdump prints them
     """
     for name, kind, *_ in map(str.split, has.splitlines()):

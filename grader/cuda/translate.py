@@ -166,7 +166,7 @@ def _find_kernel_name_start(code: str, end: int) -> int:
 
 
 def _replace_cuda_parts(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
-    """Return the text with parts replaced, each by as many lines as it had.
+    """Return the text with parts replaced; each part keeps its number of lines.
 
     If parts overlap (no compiler would accept that), only the first is replaced.
     """
@@ -189,8 +189,8 @@ def write_cuda_doors(called: Sequence[tuple[str, str]]) -> str:
 
     called  (name, declaration) of each answer's function
 
-    The function calls one of them by its place in this list, with the addresses of its arrays and
-    its numbers. It stands before the answers, so that their macros do not change it.
+    The C++ function is given a function's place in `called`, the addresses of the arrays and the
+    numbers, and calls that function. It stands before the answers: their macros cannot change it.
     """
     names = "".join(
         f"namespace {name} {{ namespace {{ {declaration.rstrip('; ')}; }} }}\n"

@@ -39,7 +39,7 @@ def find_memory_problems(machine: MachineFacts) -> Problems:
 def find_temporary_folder_problems(
     machine: MachineFacts, exercises: Iterable[Exercise], *, contained: bool
 ) -> Problems:
-    """Yield problems of the folder for temporary files: missing, full, or without a right.
+    """Yield problems of the folder for temporary files: missing, full, or mounted with noexec.
 
     contained  whether answers have a place of their own instead
     """

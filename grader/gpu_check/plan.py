@@ -15,7 +15,7 @@ COMPILE_FILE = "compiled.py"  # of a suite: compiles the solution's kernels
 class GpuStep:
     """One process: its name in the results, and its command line.
 
-    by_line  whether the process can go on after a line (`--after N`)
+    by_line  whether a new process can go on after the lines of an earlier one (`--after N`)
     """
 
     name: str

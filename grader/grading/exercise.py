@@ -69,9 +69,9 @@ class Run:
 def grade_answer(
     exercise: Exercise, place: Path, run: Run, problem: NotGraded | None = None
 ) -> ExerciseReport:
-    """Grade one exercise: read, admit, judge, time, score. Returns for every file.
+    """Grade one exercise: read, admit, judge, time, score. Return a report whatever the file holds.
 
-    problem  why there is nothing to read, where that is known beforehand
+    problem  why there is nothing to read, if that is known beforehand
     """
     started = time.monotonic()
     path = answer_file.locate_submission(place, exercise.slug)

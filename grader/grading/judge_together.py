@@ -46,7 +46,7 @@ def grade_answers_together(
     processes: int,
     judge_here: Callable[[Exercise], ExerciseReport],
 ) -> Iterator[tuple[Exercise, ExerciseReport]]:
-    """Yield each exercise with its report, untimed, as they are judged.
+    """Yield each exercise with its report (speed not measured), as the exercises are judged.
 
     If one of the other processes dies, its exercises are judged in this process.
     """

@@ -115,9 +115,9 @@ def digest_graded_content(path: Path) -> str:
 
 
 def open_kept_results(folder: Path, wall: Wall, device: str, settings: str) -> KeptResults:
-    """Return the kept results in `folder` of runs behind this wall, on this device, like this one.
+    """Return the results in `folder` of runs like this one: same wall, device, machine, versions.
 
-    settings  of the course, as text
+    settings  the course's settings, as text; they must be the same too
     """
     names = [device]
     if device != "cpu":
@@ -155,7 +155,7 @@ def _digest_graded_texts(texts: tuple[str, ...]) -> str:
 def _digest_graded_exercise(exercise: Exercise) -> str:
     """Return the digest of an exercise, its suite, its solution, and of all code that grades it.
 
-    An answer to a bug hunt is judged by the suite of any other exercise.
+    For a bug hunt the digest covers every exercise: any suite may judge its answer.
     """
     others = catalog.list_catalog_exercises() if exercise.hunts else (exercise,)
     lacking = requirements.find_unmet_worker_requirement(

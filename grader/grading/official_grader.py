@@ -56,7 +56,7 @@ class OfficialGrader:
     ) -> ExerciseReport:  # fmt: skip
         """Return the report on a student's answer in `file`, with inputs drawn for this course.
 
-        later    the speed is measured afterwards, by `time`
+        later    whether the speed is measured later, by a call of `time`
         problem  why there is nothing to read, if that is known beforehand
         """
         run = self._begin_run(student, speed=speed, later=later)

@@ -1,4 +1,4 @@
-"""Grades the answers of a report again, with the same draws: reproduces a mark for an appeal."""
+"""Grades the answers of a report again, with the same random inputs, to check a mark on appeal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def replay_graded_report(
 ) -> Iterator[tuple[str, bool]]:
     """Yield a sentence on each exercise, and whether its verdicts are those of the report.
 
-    place   where the answers lie; where the report found them if it is None
+    place   where the answers lie; if it is None, where the report found them
     """
     hide_grader_from_workers()
     with Nursery(wall) as nursery:

@@ -42,7 +42,7 @@ def grade_all_exercises(
 ) -> Report:
     """Grade `exercises`, whose answers lie in `place`, behind `wall`, and return the report.
 
-    `progress` is told what is being done, and how much of the exercises, from 0 to 1, is done.
+    `progress` is told what is being done, and what share of the exercises is finished (0 to 1).
     """
     with Session(
         exercises=exercises, place=place, student=student, seed=seed, device=device, wall=wall,
@@ -137,9 +137,9 @@ class Session:
         return self.report
 
     def judge_one_again(self, progress: Progress = show_no_grading_progress) -> "Difference | None":
-        """Judge one kept result again, chosen by chance, with new inputs.
+        """Judge one exercise that has a kept result again, chosen at random, with new inputs.
 
-        If the verdicts are others, the kept result is removed, and the difference is returned.
+        If the verdicts are different, remove the kept result and return the difference.
         """
         found = [e for e in self.exercises if self._is_worth_judging_again(e)]
         if self.kept is None or not found:

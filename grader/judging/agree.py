@@ -32,10 +32,10 @@ def agree(
     *,
     within: float | None = None,
 ) -> None:
-    """Pass if `got` is right; raise the `StudentFault` that says where it is not.
+    """Pass if `got` is right; raise a `StudentFault` that says where `got` is wrong.
 
-    expected   an `Expected`; or a tensor or array, which sets the shape and the values, with the
-               floor of the dtype of `got` as the allowance; or a tuple of these for a tuple
+    expected   an `Expected`; or a tensor or array, which sets the shape and the values (the error
+               allowed is then the floor of `got`'s dtype); or a tuple of these, if `got` is one
     says       what `got` is, unless a call returned `got` itself
     within     the largest error allowed, in place of the floor (for an array only)
     """

@@ -1,6 +1,7 @@
 """Properties of caches, and of attention that continues a text, as in `weight_probes`.
 
-A cache is a class with a `max_len`, whose `append` takes two tensors and returns two: all so far.
+A cache is a class with a `max_len`, whose `append` takes two tensors and returns all tokens so
+far, again as two tensors.
 """
 
 from collections.abc import Iterator, Sequence

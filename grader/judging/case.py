@@ -22,7 +22,7 @@ class StudentFault(Exception):
 class MetaLeftOut(BaseException):
     """Raised by a call with tensors on the device meta, where such calls are left out.
 
-    It is no `Exception`: no script takes it for what an answer raises.
+    It is not an `Exception`, so that no script mistakes it for an error of an answer.
     """
 
 

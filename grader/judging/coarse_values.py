@@ -1,4 +1,4 @@
-"""Compares copied values coarsely: whether two answers make one mistake, whatever they round."""
+"""Compares copied values coarsely: do two answers make the same mistake, however they round?"""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ def has_half_precision(value: Any) -> bool:
 
 
 def compare_numbers_coarsely(one: Any, other: Any) -> str:
-    """Describe how the numbers of two copied values differ by over 2 % of the largest one.
+    """Describe how the numbers of two copied values differ by over 2 % of the largest number.
 
-    Return "" if they do not. Dtypes and whether a gradient is required make no difference; no
-    gradient is as good as one of zeros. A row with a NaN in both is not compared further.
+    Return "" if they do not. Dtypes and whether a gradient is required make no difference; a
+    missing gradient counts as zeros. A row with a NaN in both is not compared further.
     """
     match one, other:
         case Numbers(), Numbers():

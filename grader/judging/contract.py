@@ -62,7 +62,7 @@ def judge_answer_form(value: Any, function: DeclaredFunction, args: Sequence[Any
 def judge_attribute_form(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:
     """Raise a `StudentFault` unless an attribute has the declared kind and shape.
 
-    sizes   what the letters stand for: the whole numbers among the constructor's arguments
+    sizes   the sizes that a shape's letters stand for: whole numbers given to the constructor
     """
     judge_answer_kind(value, wanted, name, call)
     _judge_answer_shape(value, wanted, name, None, sizes, call)

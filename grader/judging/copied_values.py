@@ -89,9 +89,9 @@ def compare_mutant_values(
 ) -> str:
     """Describe how two copied values differ beyond rounding; return "" if they do not.
 
-    near   the right module's value if every input is moved by its last digit
+    near   the right module's value if each input changes in its last digit
     scale  the largest number of the whole call
-    parts  the size of the rounded numbers that `right` is added up from
+    parts  the size of the rounded numbers that add up to `right`; 0 if it is no such sum
     """
     if type(right) is not type(got):
         return f"{_describe_mutant_value(got)}, not {_describe_mutant_value(right)}"

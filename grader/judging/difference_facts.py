@@ -1,4 +1,4 @@
-"""Facts that the wrong numbers themselves tell: a factor, an offset, other places, lost digits."""
+"""Facts that the wrong numbers themselves tell: a factor, an offset, wrong places, lost digits."""
 
 import itertools
 from collections.abc import Iterator

@@ -75,8 +75,8 @@ class Draw:
     ) -> list[Sizes]:
         """Announce a kind of hard case; return the sizes of its calls, if the kind is one of sizes.
 
-        limits  for `Hard.LONG`: how far each size goes at most, where 1024 costs too much; 0 for a
-                size that stays as it is; a batch (B) goes to 64 by itself
+        limits  for `Hard.LONG`: how far each size goes at most, if 1024 costs too much; 0 for a
+                size that stays as it is; a batch (B) goes to 64 unless `limits` says otherwise
         sizes   ordinary sizes by name, lengths beginning with L: B=2, H=3, Lq=5, Lk=7, D=4
         """
         find_case().hard.add(kind.value)
@@ -94,7 +94,7 @@ class Draw:
 
         falling   from left to right, so that a running maximum never grows
         rising    from left to right, so that it grows at every step
-        negative  all of them below -200, so that nothing is left beside a maximum that began with 0
+        negative  all of them below -200, so that they vanish beside a maximum that began with 0
         jumping   by hundreds, up and down, from one run of 16 keys to the next
         """
         find_case().hard.add(Hard.SCORES.value)

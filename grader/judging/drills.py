@@ -85,7 +85,7 @@ def drill(name: str) -> Drill:
 def find_judged_hunt(source: str) -> Exercise | None:
     """Read, without running it, which exercise an answer to a bug hunt was drawn from.
 
-    None where `drill` is not written as `make drill` writes that function.
+    Return None if the answer's function `drill` is not as `make drill` writes it.
     """
     with contextlib.suppress(NoDrill, UnreadableContent):
         return drill(ask_submission_reader("drawn", source)).exercise
@@ -93,7 +93,7 @@ def find_judged_hunt(source: str) -> Exercise | None:
 
 
 def lend_judged_hunt(exercise: Exercise, source: str) -> Exercise:
-    """Give a bug hunt what the exercise in the answer `source` requires, allows and is given.
+    """Return a bug hunt with all that the exercise named in `source` requires, allows and is given.
 
     Any other exercise is returned as it is; so is a hunt whose answer names no exercise.
     """

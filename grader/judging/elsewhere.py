@@ -11,7 +11,7 @@ TWO_DEVICE_MESSAGES = ("expected device", "same device")
 
 
 def on_meta(call: Any, *args: Any, **kwargs: Any) -> None:
-    """Pass if a call that is given the device `meta`, or tensors on it, returns tensors on it.
+    """Pass if a call that is given the device `meta`, or tensors there, returns tensors there too.
 
     Such tensors have no numbers. An answer that reads numbers (`lengths.tolist()`, `if keep.any()`)
     may be right on other devices, so it passes.

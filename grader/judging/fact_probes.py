@@ -53,7 +53,7 @@ _ATTENTION_LAST: tuple[Probe, ...] = (
 def list_fact_probes(f: ProbedFunction) -> tuple[Probe, ...]:
     """Return the probes of a function's family, the most basic first.
 
-    What an answer remembers comes before all: the others compare one call with another.
+    The probe of what an answer remembers comes first: the others compare one call with another.
     """
     match f.family:
         case "softmax":

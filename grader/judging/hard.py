@@ -53,7 +53,7 @@ def make_unit_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
 def long_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
     """Yield the sizes with each size in turn set just beyond each of `LIMITS`.
 
-    limits  the largest value of a size, if a size beyond all `LIMITS` would cost too much
+    limits  by size, the last of `LIMITS` to go beyond, if going beyond all would cost too much
     """
     for name in sizes:
         for limit in LIMITS:

@@ -47,7 +47,7 @@ def passes(student: Student, exercise: Exercise, draw: Draw, device: torch.devic
 
 
 def mended_in_place(student: Student, drawn: drills.Drill) -> None:
-    """Pass if the submission is the drill, but for functions that the mistake is in, and new ones.
+    """Pass if the submission differs from the drill only in functions with the mistake or new ones.
 
     Nothing is compared where there is no solution, as in the bundle of a course.
     """

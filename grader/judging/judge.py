@@ -114,9 +114,9 @@ class Judge:
         return frozenset(c for c, t in self._tallies.items() if not t.calls.isdisjoint(names))
 
     def list_passed_cases(self, name: str, most: int) -> list[CheckCase]:
-        """Return cases that passed, at most so many a check, of the checks calling `name`.
+        """Return passed cases of the checks that call `name`, at most `most` of each check.
 
-        Of a passed check the first, of a failed one the last before it failed.
+        From a passed check take the first, from a failed one the last before it failed.
         """
         called = [t for t in self._tallies.values() if name in t.calls and not t.grader_fault]
         return [

@@ -24,7 +24,7 @@ class LikeCase:
 
 
 class LikeCases:
-    """The cases that tell mistakes apart for one failed check; the student runs when one is read.
+    """The cases that tell mistakes apart for one failed check; the answer runs as each is read.
 
     All of them decide together, so their order does not matter: those with the fewest numbers in
     their last call come first, because most mistakes differ in them already. A case that has not

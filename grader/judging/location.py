@@ -19,7 +19,7 @@ LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
 def locate_judged_errors(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...]:
     """Find the axes along which some places are wrong and others right, and the wrong places.
 
-    letters  of the last axes, as in the manifest
+    letters  the letters of the last axes, as in the manifest
     """
     names = _name_judged_axes(wrong.ndim, letters)
     found = []

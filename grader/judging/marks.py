@@ -129,7 +129,7 @@ def speed(*, points: int, measures: str = "time", cuda: bool = False) -> Callabl
 
     points    for being as good as the reference
     measures  "time", or "memory": the peak of a fresh process
-    cuda      whether its points are earned, and it is timed, on a CUDA device only
+    cuda      whether it is timed, and its points are earned, only on a CUDA device
     """
 
     def mark(function: F) -> F:
@@ -176,8 +176,8 @@ def variant(*, of: str, edits: Edits = ()) -> Callable[[T], T]:
     """Mark a right answer that is written otherwise, and that must earn all points.
 
     The answer is graded as a submission, its text in the place of the solution's: it may use numpy
-    as np, torch and math, and nothing else of its file. An answer that is no Python is `edits` of
-    the solution's text.
+    as np, torch and math, and nothing else of its file. An answer in another language is written as
+    `edits` of the solution's text.
     """
 
     def mark(answer: T) -> T:

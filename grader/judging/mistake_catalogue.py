@@ -111,7 +111,7 @@ class MistakeCatalogue:
     ) -> StudentFault | None:
         """Run one case on a mistake; return the fault, or None.
 
-        Raises `OutOfTime` if no time is left. A case ends where a call is left out.
+        Raises `OutOfTime` if no time is left. A call that is left out ends a case without a fault.
         """
         check_time()
         if self._faults is None:

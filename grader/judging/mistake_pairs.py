@@ -63,9 +63,9 @@ def _calls_super(method: Any) -> bool:
 
 @cache
 def _find_replaced_base(one: FunctionType, other: FunctionType) -> str | None:
-    """Return the name of the right function that `one` calls and that `other` can stand for.
+    """Return the name of a right function that `one` calls and `other` can replace; None if none.
 
-    A function of the catalogue is the right one if it begins with the parameters of the student's.
+    A function of the catalogue counts as the right one if its first parameters are `other`'s.
     """
     wanted = _read_signature(other).parameters.keys()
     for name in one.__code__.co_names:
@@ -114,9 +114,9 @@ def _pass_on(right: FunctionType, rest: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _join_parts(one: Any, other: Any) -> Any:
-    """Return one class of two that mistakes pass for one parameter. Else raise `SamePart`.
+    """Join two classes that mistakes pass for one parameter; raise `SamePart` if that cannot be.
 
-    Of two `**options` return the options of both.
+    Two `**options` become one, with the options of both.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         twice = one.keys() & other.keys()
@@ -132,7 +132,7 @@ def _join_parts(one: Any, other: Any) -> Any:
 
 
 def _bind_in_place_of(right: FunctionType, function: FunctionType, value: Any) -> FunctionType:
-    """Return a copy of a function in which each global name of `right` stands for something else.
+    """Return a copy of a function in which each global name of `right` stands for `value`.
 
     The same right function may have one name in a mistake and another in a copy of a mistake.
     """

@@ -1,8 +1,8 @@
-"""Runs the trials of a suite, to see whether an answer makes the mistake that it may be named by.
+"""Runs the trials of a suite, to see whether an answer really makes a mistake before it is named.
 
 The checks ask what an exercise wants to know; trials call the same functions on whatever inputs
 are allowed. A mistake that gave the student's faults in all checks by chance, or that differs from
-the student's in a rare case (a row without keys, say), is seen here.
+the student's mistake in a rare case (a row without keys, say), is noticed here.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -97,17 +97,17 @@ class NameTrials:
     def explains(self, mistake: Mistake, one: TrialInput) -> bool:
         """Return whether a mistake has the student's values on an input on which they are wrong.
 
-        An input that does not count for this mistake (a pair has more, so that half precision may
-        not) speaks against none.
+        An input that does not count for this mistake is no evidence against it: a pair is tried on
+        more inputs, and among more inputs half precision may not count.
         """
         failing = self._list_failing_inputs(mistake)
         came = next((came for key, came in failing if key == one), None)
         return came is None or self._gives(mistake, one, came)
 
     def _is_right_elsewhere(self, mistake: Mistake) -> bool:
-        """Return whether a mistake is right on inputs on which the answer ran and is right.
+        """Return whether a mistake gives right values where the answer ran and gives right values.
 
-        Half precision is left out, as another habit, where the answer is wrong on other inputs.
+        Half precision is a habit of its own: it is left out if the answer is wrong on any input.
         """
         names, student = frozenset(self._known.names(mistake)), self._known.student(mistake)
         fails = self.find_first_wrong(mistake) is not None
@@ -139,10 +139,10 @@ class NameTrials:
         return sum(self._gives(mistake, one, came) for one, came in failing)
 
     def may_be_both(self, one: Mistake, other: Mistake, hardest: TrialInput | None) -> bool:
-        """Return whether two mistakes at once may give the student's values on two wrong inputs.
+        """Return whether two mistakes at once may give the student's wrong values on two inputs.
 
         Where one of them makes no difference, the other must have the student's values by itself.
-        (One may hide or bring out the other: such pairs are not found.)
+        (Pairs in which one mistake hides the other, or brings it out, are not found.)
 
         hardest  an input that one of them does not explain alone
         """
@@ -204,7 +204,8 @@ class NameTrials:
     ) -> Iterator[tuple[FailingInput, bool]]:
         """Yield inputs on which the answer is wrong, and whether the wrong value is on meta.
 
-        times  as many inputs run, and as many before a trial without a wrong one is given up
+        times  the factor for how many inputs run, and for how many run before a trial in which none
+               is wrong is given up
         """
         trials = self._list_trials(frozenset(names))
         if self._judge.is_replayed or self._known.right is None:

@@ -60,8 +60,8 @@ def find_mistakes(
 ) -> list[Mistake]:  # fmt: skip
     """Return every mistake that fits everything that the student's function gave.
 
-    without  names of the student's of which no mistake is asked
-    trials   further inputs that a mistake must fit; None for an answer of the catalogue itself
+    without  names in the answer whose mistakes are not tried
+    trials   further inputs that a mistake must fit; None if the answer itself is a known mistake
     runs     the cases that ran on the student's answer
     """
     if shows_nothing(failure):
@@ -76,10 +76,10 @@ def find_mistakes(
 
 
 def find_blamed_names(failure: CheckFailure, judge: Judge) -> frozenset[str]:
-    """Return the names that a failure may be blamed on: all that it calls, or those wrong alone.
+    """Return the names that a failure may be blamed on: all that its check calls, or fewer.
 
-    Where a check fails that calls fewer names, the others may be right: with a wrong cache, a right
-    layer answers wrongly too.
+    If a check that calls only some of them failed too, the rest may be right: with a wrong cache, a
+    right layer answers wrongly too. Then only the names in such smaller checks are blamed.
     """
     alone = [other.calls for other in judge.failures if other.calls < failure.calls]
     return frozenset[str]().union(*alone) if alone else failure.calls
@@ -108,7 +108,7 @@ def keep_fitting(
 ) -> list[Mistake]:  # fmt: skip
     """Keep the mistakes that fit a failure, cases like it, and all else that the student gave.
 
-    fully_run  the most mistakes whose checks all run, where that tells them apart
+    fully_run  at most so many mistakes run all their checks, where that tells them apart
     trials     further inputs that a mistake must fit
     """
     failure = cases.failure
@@ -148,7 +148,7 @@ def _has_same_verdicts(
 ) -> bool:  # fmt: skip
     """Return whether a mistake fails the checks that the student failed, and passes the others.
 
-    Not all of their cases run where trials tell too whether it is right where the student is.
+    With `trials`, which also show where it is right, only some cases of the checks run.
     """
     names = known.names(mistake)
     if trials is None:
@@ -201,7 +201,7 @@ def _passes_what_passed(
 ) -> bool:  # fmt: skip
     """Return whether a mistake passes cases of the checks that the student passed.
 
-    most           cases of each check, of which the first `known_to_pass` need not run
+    most           how many cases of a check count; the first `known_to_pass` need not run
     """
     for name in known.names(mistake):
         passed = {case.name for case in judge.list_passed_cases(name, known_to_pass)}

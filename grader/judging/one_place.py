@@ -13,7 +13,7 @@ Places = dict[Any, Any]  # the memory of each form of answer, which the mistake 
 def written_over(places: Places, answers: Any) -> Any:
     """Write an answer, or each of several, into the memory of the last answer of equal form.
 
-    A tensor with a graph, or without numbers, is returned unchanged.
+    A tensor that requires a gradient, or has no numbers (on `meta`), is returned unchanged.
     """
     if isinstance(answers, Sequence):
         return tuple(_write_case_into_place(places, i, x) for i, x in enumerate(answers))

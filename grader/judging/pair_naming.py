@@ -44,11 +44,11 @@ def name_failures(
     judge: Judge, known: MistakeCatalogue, runs: StudentRuns | None = None,
     mend: Mend | None = None,
 ) -> dict[str, Named]:  # fmt: skip
-    """Return what each failed check shows, by the check's name; () where time does not suffice.
+    """Return what each failed check shows, by the check's name: an empty `Named` if time runs out.
 
     mend  is given the failures that no mistake explains, and returns the checks that something
-          else explains: no two mistakes are looked for there. Where one mistake explains the first
-          wrong input, the two are looked for first, for `PAIR_SECONDS`
+          else explains: no pair of mistakes is looked for there. If one mistake explains the first
+          wrong input, a pair is looked for before `mend` is called, for `PAIR_SECONDS`
     """
     named = {failure.check: Named() for failure in judge.failures}
     if not known.mistakes:  # as in a sealed bundle
@@ -112,8 +112,8 @@ def _share_pair(
 ) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what each failed check shows of a pair.
 
-    A check stops at the first fault: a wrong dtype hides wrong values. So where one of the two
-    would be told nowhere, both are told.
+    A check stops at the first fault: a wrong dtype hides wrong values. So if one of the two
+    would be told at no check, both are told.
     """
     shares = [(like.failure, _find_share(pair, like, judge, known)) for like in cases]
     told = {m.id for _, share in shares for m in share.mistakes}
@@ -127,9 +127,10 @@ def _share_pair(
 def _find_share(
     pair: tuple[Mistake, ...], cases: LikeCases, judge: Judge, known: MistakeCatalogue
 ) -> Named:
-    """Return those of a pair that a failed check shows: one if it gives the fault alone.
+    """Return which mistakes of a pair a failed check shows: one, if it alone gives the fault.
 
-    Where half precision or float64 fails, a pair that was found in float32 may not fit.
+    A failed check of half precision or float64 shows none if the pair, found in float32, does not
+    fit it.
     """
     failure = cases.failure
     mine = tuple(m for m in pair if m.of in failure.calls)
@@ -161,7 +162,7 @@ def _name_pair(
 ) -> tuple[Mistake, ...]:
     """Name two mistakes, the more basic first, that fit everything together and not alone.
 
-    Only one is named where it fits with several others; none if the answer does not tell.
+    If several pairs fit, name only the mistake that is in all of them, or none.
     """
     left = _Left()
     alone = {like.failure.check: _list_alone(like, judge, known, trials) for like in cases}
@@ -238,7 +239,7 @@ def _find_pairs(
 ) -> list[set[str]]:  # fmt: skip
     """Return the pairs that fit everything, each as the names of its mistakes.
 
-    alone  mistakes that give the fault by themselves: the other of a pair shows on other inputs
+    alone  mistakes that give the fault by themselves: their partners show on other inputs
     """
     found: dict[str, set[str]] = {}
     failure, made = cases.failure, []

@@ -1,10 +1,10 @@
 """Finds the line of an answer that computes the first wrong value.
 
 The case that failed runs once more, traced, and so do right answers: the solution and the variants
-of what the case calls, in this process. A value of the student's is explained if a right answer has
-it too. The line that is pinned computes a value that is not explained from values that all are,
-the wrong result of the call is computed from it, and nothing on the way there is explained. If
-there is doubt, no line is pinned: a wrong line costs more than none.
+of what the case calls, in this process. A student's value is explained if a right answer has it
+too. The line that is pinned computes an unexplained value from values that are all explained; the
+wrong result of the call is computed from that value, and nothing on the way there is explained.
+If there is doubt, no line is pinned: a wrong line costs more than none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,11 +46,11 @@ def add_pinned_lines(
     exercise: Exercise, checks: Sequence[CheckResult], plainest: Mapping[str, CheckFailure],
     judge: Judge, mended: Mapping[str, PinnedLine] = MappingProxyType({}),
 ) -> tuple[CheckResult, ...]:  # fmt: skip
-    """Return the checks with the first line that is pinned, in the check whose case shows it.
+    """Return the checks, with the first line that can be pinned added to the check that shows it.
 
-    The plainest case of a check is tried after the first: in the smallest many values are the same.
+    A check's first case is tried before its plainest: in a small case many values are the same.
 
-    mended  the lines that mend checks: where there is one, no other is asked
+    mended  the lines that mend checks, by check: if there is any, no other line is looked for
     """
     told = {line: check for check, line in reversed(list(mended.items()))}
     for line, check in told.items():
@@ -180,9 +180,9 @@ def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLi
 
 
 def _is_surely_other(one: TracedValue, explanation: Explanation) -> bool:
-    """Return whether a value can hardly be a right step that no right answer of ours takes.
+    """Return whether a value is almost surely wrong: not a right step that our answers lack.
 
-    From one value alone many steps lead to a value of the same shape.
+    From a single value, many right steps lead to a value of the same shape.
     """
     if is_plain_number(one) or one.value is None:
         return False

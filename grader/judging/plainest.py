@@ -25,7 +25,7 @@ def find_plainest_failures(
 ) -> dict[str, CheckFailure]:
     """Return for each failed check its plainest failure, from a few more of its cases.
 
-    The number of cases is limited, and besides the time of a whole diagnosis.
+    The number of cases is limited, and so is the time of a whole diagnosis.
     """
     runs = runs or StudentRuns(judge)
     return {f.check: _find_plainest_failure(f, judge, runs) for f in judge.failures}

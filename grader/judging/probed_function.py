@@ -58,9 +58,9 @@ class ProbedFunction:
     def continue_text(
         self, q: Tensor, k: Tensor, v: Tensor, first: int
     ) -> tuple[Array, list[list[Array]]]:
-        """Return the outputs of a text in two chunks, and the past after each chunk.
+        """Return the outputs for a text given in two chunks, and the past after each chunk.
 
-        The function returns an output and a past, which it takes again.
+        A call of the function returns an output and a past, which the next call is given.
         """
         outputs, pasts, past = [], [], None
         for part in (slice(None, first), slice(first, None)):
@@ -73,8 +73,8 @@ class ProbedFunction:
     def weigh(self, scores: Tensor, keep: Tensor | None = None) -> Array:
         """Return the weights of scores (n, n), whichever way the function takes scores.
 
-        An attention gets them as queries, with the identity for keys; if it returns no weights,
-        the identity for values makes its output the weights.
+        An attention gets the scores as queries, with the identity for keys; if it returns no
+        weights, the identity for values makes its output the weights.
         """
         if self.family == "softmax":
             return self(scores)

@@ -1,6 +1,6 @@
-"""Finds the cure of an exception that an answer raised, where its line and message leave no doubt.
+"""Finds the cure for an exception in an answer, where the line and the message leave no doubt.
 
-Each rule is a kind of exception, a pattern of its message, and a function that returns a sentence,
+A rule has a kind of exception, a pattern for its message, and a function that returns a sentence,
 or "" if the lines of the answer do not show the cause.
 """
 
@@ -178,7 +178,7 @@ def _advise_against_writing(raised: RaisedException, found: re.Match[str]) -> st
 
 
 def _advise_on_none(pattern: str) -> Advise:
-    """Return the rule that names what is None: the one name that the pattern finds in the line.
+    """Return a function that says what is None: the only name that the pattern finds in the line.
 
     `{0}` in the pattern stands for the text that was found in the message.
     """

@@ -1,9 +1,10 @@
 """Plays back the stored cases of a sealed bundle in the place of the reference.
 
-The suites are the same as anywhere. In a sealed bundle `reference` is a module without content: a
-call of it is answered from the tape of the case that is being judged, in the order of the calls at
-release. Draws are answered likewise. A call is recognized by its form and a few of its numbers; a
-call that was not made at release has no answer, and raises a `GraderFault`.
+The suites are the same as everywhere else. In a sealed bundle `reference` is a module without
+content: calls of it are answered from the tape (the stored answers) of the case that is being
+judged, in the order of the calls at release. Draws are answered in the same way. A call is
+recognized by its form and a few of its numbers; a call that was not made at release has no answer,
+and raises a `GraderFault`.
 """
 
 import importlib

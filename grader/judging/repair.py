@@ -1,9 +1,9 @@
 """Finds the line of an answer in which one change mends a failed check.
 
 Changes of the student's text are tried in the student's worker, the likeliest first: operators,
-constants, arguments, names. One that mends passes the failed case, everything else that failed in
-the same functions, what passed, and fresh inputs. If all that mend lie in one statement, that is
-the line; the report says the kind of the change and not the change.
+constants, arguments, names. A change mends if it passes the failed case, the other failures in the
+same functions, the cases that passed, and fresh inputs. If all changes that mend lie in one
+statement, that is the line; the report says the kind of the change, but not the change itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,9 +47,9 @@ def find_repaired_lines(
     failures: Sequence[CheckFailure], judge: Judge, trials: NameTrials,
     plainest: dict[str, CheckFailure],
 ) -> dict[str, PinnedLine]:  # fmt: skip
-    """Return the line that mends each of these failed checks, by the check; {} if none does.
+    """Return, by failed check, the line in which a change mends it; {} if there is none.
 
-    plainest  of each failed check the failure that is tried first
+    plainest  by failed check, the failure that is tried first
     """
     text = find_changeable_text(judge.student)
     found: dict[str, PinnedLine] = {}
@@ -81,9 +81,9 @@ class _Search:
         self, failure: CheckFailure, alike: Sequence[CheckFailure], judge: Judge,
         trials: NameTrials, plainest: CheckFailure, text: ChangeableText,
     ) -> None:  # fmt: skip
-        """Prepare the tests: first the cheap one that most changes fail, last what passed.
+        """Prepare the tests: first the cheap one that most changes fail, last the passed cases.
 
-        alike  the failures in which no other function is called
+        alike  the failures that call only functions that `failure` calls too
         """
         self._judge, self._text = judge, text
         self._leaves_out = trials.leaves_out_meta

@@ -148,9 +148,9 @@ def _has_shape_of(one: TracedValue, others: Iterable[TracedValue]) -> bool:
 
 
 def _is_scaled_by_rows(one: TracedValue, other: TracedValue) -> bool:
-    """Return whether each row of a value is a multiple of the other's, with something added.
+    """Return whether each row of one value is a multiple of the other's row, plus a constant.
 
-    So are unscaled scores, scores less a maximum, and powers that are not divided by their sum.
+    Such are unscaled scores, scores less a maximum, and powers that are not divided by their sum.
     """
     a, b = one.value, other.value
     if a is None or b is None or a.shape != b.shape or a.ndim == 0 or a.dtype != b.dtype:

@@ -1,9 +1,9 @@
 """Finds the stage at which an attention goes wrong: scores, mask, weights or output.
 
-The stage is found from calls alone, whatever the code looks like. Weights that a call returns are
-compared themselves. Where a call returns only the output, the values are the identity, so that the
-output is the weights. The logarithms of the weights in one row differ as the scores do. All are
-compared with the solution's.
+The stage is found from calls alone, whatever the code looks like, by comparing weights and outputs
+with the solution's. Where a call returns only the output, the values are the identity, so that the
+output is the weights. Scores are seen in the logarithms of the weights, which differ within a row
+as the scores do.
 """
 
 import math
@@ -66,7 +66,7 @@ def _run_diagnosed_head(
     student: Student, function: DeclaredFunction, q: Tensor, k: Tensor, v: Tensor,
     keep: Tensor | None,
 ) -> list[Array]:  # fmt: skip
-    """Call a function on one head; return its output (L, Dv), and weights (L, L) if it has them.
+    """Call a function on one head; return a list: output (L, Dv), and weights (L, L) if returned.
 
     The list is empty if the function returns something else.
     """

@@ -154,7 +154,7 @@ class StudentCall:
         """Return the device of each tensor that a call returns.
 
         Tensors on the device `meta` have no numbers and do not cross the wire; their device does.
-        So the devices show on any machine whether the answer heeds a given `device`.
+        So it can be seen on any machine whether the answer heeds a given `device`.
         """
         if self._door.leaves_out_meta:
             return (torch.device("meta"),)

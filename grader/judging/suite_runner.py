@@ -39,7 +39,7 @@ def run_suite_checks(
     """Run a suite's checks, or `only` these and the checks they need; return the verdicts.
 
     decided  is called with the verdicts known so far, whenever there is one more, and at the end
-    first    checks that run before all others, after those that they need
+    first    checks that run before all others but those that they need
     known    checks that are known to pass, and are not run
     """
     torch.set_num_threads(1)  # inputs are small: more threads only wait for each other

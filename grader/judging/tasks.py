@@ -12,9 +12,9 @@ NON_CHECK_MODULES = frozenset({"mistakes", "variants", "trials", "play", "show"}
 
 
 def group_checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
-    """Return the checks of each of an exercise's names; under "cuda", the checks that need a GPU.
+    """Return the checks by their function or class; under "cuda", those that need a GPU.
 
-    A check belongs to the last name, in the order of the manifest, that it uses.
+    If a check uses several of these, it belongs to the one that stands last in the manifest.
     """
     asked = _list_names_in_checks(exercise)
     found: dict[str, list[Check]] = {name: [] for name in (*exercise.names, CUDA)}
@@ -26,9 +26,9 @@ def group_checks_by_task(exercise: Exercise) -> dict[str, tuple[Check, ...]]:
 
 
 def _list_names_in_checks(exercise: Exercise) -> Mapping[str, set[str]]:
-    """Return, for each function of the suite, the names of `student` used in it and its helpers.
+    """Return, for each function of the suite, the names that it and its helpers may ask for.
 
-    A name is used as an attribute, or as a text.
+    These are the attributes of `student`, as in `student.softmax`, and every string.
     """
     paths = sorted(
         path for path in exercise.folder.glob("*.py") if path.stem not in NON_CHECK_MODULES

@@ -36,9 +36,9 @@ _CURRENT_LIMIT: ContextVar[_Limit] = ContextVar("limit", default=_NO_LIMIT)
 
 @contextmanager
 def limit_time(seconds: float, waited: Callable[[], float] | None = None) -> Iterator[None]:
-    """Give what runs within so many seconds; a limit around it holds too.
+    """Limit the time of a `with` block to so many seconds; a limit around the block holds too.
 
-    waited  returns the seconds that the answer's worker has used; None as around it
+    waited  returns the seconds that the answer's worker has used; None: as in the limit around it
     """
     around = _CURRENT_LIMIT.get()
     limit = _Limit(waited=waited or around.waited)

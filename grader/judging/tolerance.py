@@ -39,9 +39,9 @@ class Difference:
 def judge_numbers(
     got: Array, expected: Expected, applied: list[Rule] | None = None
 ) -> Difference | None:
-    """Return how `got` (float64, bool or int) breaks the first rule; None if `got` is right.
+    """Return how `got` (float64, bool or int) differs, by the first rule broken; None if right.
 
-    Shapes are equal already. Not-a-number agrees with nothing; an infinity only with itself.
+    The shapes must be equal. Not-a-number agrees with nothing; an infinity only with itself.
 
     applied  the list to which every rule that was applied is added, broken or not
     """

@@ -1,7 +1,7 @@
 """Reads the traces of calls: the values that each statement of an answer computed.
 
-A trace comes from the worker and is its word only: it is held to its form here, and nothing but
-feedback depends on it.
+A trace comes from the worker, which may lie. So only the form of a trace is checked here, and
+nothing but feedback depends on it.
 """
 
 import re

@@ -41,7 +41,7 @@ def differentiated(
 ) -> Iterator[Any]:
     """Yield as `called` does, and then the gradients of every floating-point argument.
 
-    The gradients are those of the sum of all outputs that require one, each times drawn weights.
+    What is differentiated is a sum: every output that requires a gradient, times drawn weights.
     """
     given = [x.detach().clone() if _is_trial_differentiable(x) else x for x in args]
     named = {k: x.detach().clone() if _is_trial_differentiable(x) else x for k, x in kwargs.items()}

@@ -1,7 +1,7 @@
 """Properties of weights, by themselves and under a mask, each with a small experiment.
 
 A probe calls a function on small inputs and returns the fact that refutes the property, or None.
-It is given the right function besides; the right function itself passes every probe that counts.
+It also gets the right function; a probe that the right function does not pass does not count.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Draws what follows a pass: the model answer beside one's own, speed, questions, what is next."""
+"""Draws the page after a pass: answer beside model answer, speed, questions, what is next."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -83,9 +83,9 @@ def write_drill_text(name: str, hunt: Exercise, words: Words) -> str:
 def write_drill(
     path: Path, hunt: Exercise, drill: str, words: Words, *, again: bool
 ) -> Path | None:
-    """Write a drill to `path`; with `again`, first keep a copy of the work there beside it.
+    """Write a drill to `path`; with `again`, first save the work in that file as a copy beside it.
 
-    Returns the path of that copy, if there was any work.
+    Returns the path of the copy, if there was any work.
     """
     drawn = write_drill_text(drill, hunt, words)  # before anything is moved: it may fail
     used = path.exists() and not _is_untouched_drill(path, hunt)

@@ -61,7 +61,7 @@ class OtherWay:
 def compare_with_model_answer(
     exercise: Exercise, source: str, language: str
 ) -> tuple[ComparedDefinition, ...]:
-    """Return each name of an exercise, in the order of the model answer; () if there is none.
+    """Return both definitions of each name, in the model answer's order; () without a model answer.
 
     source    the text of an answer
     language  "en" or "zh", that of the reasons

@@ -1,7 +1,7 @@
 """Builds the zips of a release: the students' bundle, and an autograder for Gradescope.
 
-The students' bundle has all that `make grade` needs, the oracle in `reference/` and suites too.
-Files with answers in a student's form are left out: `solutions/`, and each suite's `variants.py`.
+The students' bundle has all that `make grade` needs, also suites and the oracle in `reference/`.
+Files with answers as students write them are left out: `solutions/`, each suite's `variants.py`.
 """
 
 import io

@@ -1,8 +1,8 @@
-"""Fits the pages of a bundle to what is in the bundle: no dead link, no goal that is refused.
+"""Fits the pages of a bundle to what is in it: no dead link, no goal that `make` refuses.
 
-A page is written for the whole project. Here a link to a file that is left out becomes its text.
+A page is written for the whole project. A link to a file that is left out keeps only its own text.
 Every page loses the rows, the lines and the sentences that name a goal which cannot be made; the
-README also those about exercises, pages and folders that are left out.
+README also loses those about exercises, pages and folders that are left out.
 """
 
 import posixpath

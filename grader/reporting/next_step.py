@@ -34,7 +34,7 @@ class NextStep:
 def choose_reported_next_step(report: Report) -> NextStep:
     """Choose the next step: begun exercises before others, values before speed, then by order.
 
-    Only its author works on a draft: its steps count only if a report has nothing but drafts.
+    Only the author of a draft works on it, so drafts count only if the report has nothing else.
     """
     if report.faulted:
         return NextStep(kind=StepKind.REPORT_FAULT)

@@ -36,11 +36,11 @@ def flatten_reported_line(text: str) -> str:
 def report_reasons_for_review(
     asked: ReviewedAnswers, notes: Sequence[str], total: float, weights: Mapping[str, float]
 ) -> Iterator[ReviewReason]:
-    """Yield the reasons for a review: by exercise, then of all exercises, then the notes.
+    """Yield the reasons for a review: of each exercise, then of all together, then the notes.
 
     asked    the exercises with their reports, in their order
-    total    of the exercises that count, with adjustments
-    weights  by slug; 0 for an exercise that does not count
+    total    the total of the exercises that count, with adjustments
+    weights  the weight of each exercise, by slug; 0 if it does not count
     """
     for _, e in asked:
         yield from (

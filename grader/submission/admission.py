@@ -1,4 +1,4 @@
-"""Which files are graded at all: read, parsed, and held to what the exercise allows. Never run."""
+"""Decides which files are graded: reads and parses them, checks what they use, never runs them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -53,9 +53,9 @@ def read_begun_submission(path: Path, exercise: Exercise) -> Submission:
 def admit_submission(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> AdmittedSubmission:
-    """Admit a submission that is in its language and uses only what is allowed.
+    """Admit a submission that is in the exercise's language and uses only what is allowed.
 
-    wall  behind which a compiler runs, if its language has one
+    wall  the wall behind which the compiler runs, if the language has one
     """
     found = read_submission_outline(answer, exercise)
     problems = {n: clean_worker_text(why) for n, why in found["problems"].items()} | {

@@ -35,7 +35,7 @@ def locate_submission(place: Path, slug: str) -> Path:
 def read_submission(path: Path, slug: str, names: Sequence[str] = ()) -> Submission:
     """Read the submission at `path`. Raises `UnreadableFile` with the reason.
 
-    names  what the exercise asks for: of a notebook, what these need is taken
+    names  what the exercise asks for; of a notebook, only these and what they need are taken
     """
     plain = find_catalog_suffix(slug)
     if path.suffix not in (plain, ".ipynb"):

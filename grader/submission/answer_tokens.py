@@ -1,9 +1,9 @@
-"""Turns an answer into a row of letters, one for each token; easily changed tokens are alike.
+"""Turns an answer into a row of letters, one for each token; easily changed tokens share a letter.
 
-Names that their writer chooses have one letter, whatever they are. Comments, strings, layout,
-semicolons and trailing commas have none. Names after a dot, such as `.softmax`, belong to a library
-and have letters of their own, since they tell apart what was written independently; but not those
-after `self.`, which are the writer's.
+All names that the writer chose have the same letter. Comments, strings, layout, semicolons and
+trailing commas have none. Names after a dot, such as `.softmax`, belong to a library and have
+letters of their own, since they tell apart what was written independently; but names after `self.`
+are the writer's.
 """
 
 import builtins

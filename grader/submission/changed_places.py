@@ -1,7 +1,7 @@
 """Lists the places of a syntax tree that a mechanical change may change.
 
 Docstrings, annotations, decorators, f-strings and the exception of a `raise` are left alone: they
-are words for people, and named mistakes test the checks that read messages.
+are words for people. The checks that read messages are tested by the named mistakes of a suite.
 """
 
 import ast

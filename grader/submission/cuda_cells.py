@@ -16,7 +16,7 @@ def read_submitted_cuda_cells(content: bytes) -> NotebookAnswer:
 
     Cells that write a `.cu` file count too. If several cells define the same function, the last one
     counts. A notebook in which no function has a body has an empty answer. Raises `BadNotebook` for
-    a file that is no notebook, and if the only cells with a kernel are none of these.
+    a file that is no notebook, and if only other cells have a kernel.
     """
     lines: list[str] = []
     where: list[tuple[int, int]] = []

@@ -1,7 +1,8 @@
 """Removes what is not allowed from an answer, and keeps each other line where it was.
 
-An import that is not allowed is left out; who uses its name is told. A function that uses what is
-not allowed raises the sentence about it instead. What runs with the file itself costs the file.
+An import that is not allowed is left out, and no use of its name is allowed. A function that uses
+what is not allowed raises the sentence about it instead. If code that runs when the file is loaded
+uses what is not allowed, the whole file is refused.
 """
 
 import ast
@@ -33,7 +34,7 @@ def cut_forbidden_from_submission(
 ) -> CutSubmission:  # fmt: skip
     """Return the file without the parts that are not allowed.
 
-    named  returns a line's name for the writer
+    named  returns the name of a line, by its number, as the writer of the answer knows it
     """
     finder = ForbiddenUseFinder(tree, exercise, slugs)
     changes: list[Change] = []

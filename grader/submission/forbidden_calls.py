@@ -1,10 +1,10 @@
-"""Finds what a submission may not use: names off the list, and names its exercise refuses.
+"""Finds what a submission may not use: unlisted names, and names that its exercise refuses.
 
-Read off the syntax tree; nothing is run. Names are followed through imports (`import
-torch.nn.functional as F`) and through plain assignments of a module (`xp = torch`). Of a module an
-answer may use what the list has; of anything else every attribute that does not begin with an
-underscore. The last part of a name that the exercise refuses is refused as a method or attribute
-of anything as well (`x.softmax(-1)`), unless it is a member of a class in the file.
+Only the syntax tree is read; nothing is run. Names are followed through imports (`import
+torch.nn.functional as F`) and through plain assignments of a module (`xp = torch`). An answer may
+use those names of a module that are on the list, and those attributes of anything else that do not
+begin with an underscore. The last part of a name that the exercise refuses is refused as a method
+or attribute of anything as well (`x.softmax(-1)`), unless it is a member of a class in the file.
 """
 
 import ast
@@ -88,7 +88,7 @@ class ForbiddenUseFinder:
     def uses(self, root: ast.AST, unit: Function | None) -> Iterator[ForbiddenUse]:
         """Yield what is not allowed in a part of the file.
 
-        unit  the function that the part belongs to, if it runs only when that is called
+        unit  the function that has to be called for the part to run; None if there is none
         """
         outer = self._names.local_names(unit) if unit is not None else frozenset()
         for node, own in self._names.scoped(root, outer):
@@ -199,9 +199,9 @@ class ForbiddenUseFinder:
                 yield f".{name} is not allowed: a name with _ belongs to who wrote it."
 
     def _may_be_own_member(self, name: str) -> bool:
-        """Return whether a class of the file has a member of a name that the exercise refuses.
+        """Return whether a name that the exercise refuses may mean a member of a class in the file.
 
-        Only a run shows which is meant: the dispatcher refuses the method of a tensor.
+        Only a run shows whether it does: if it means a tensor's method, the dispatcher refuses it.
         """
         return name in self._names.members and not self._last[name].startswith("torch.Tensor.")
 

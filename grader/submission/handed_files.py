@@ -32,9 +32,9 @@ _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
 
 
 def clean_submitted_name(name: str) -> str:
-    """Return a name as one line that can be printed anywhere; of a long name its end.
+    """Return a name as one line that can be printed anywhere; only the end of a long name.
 
-    A mark stands for every letter that is not seen, so that no name looks like another one.
+    A mark replaces each unprintable character, so that no name looks like another one.
     """
     line = clean_worker_text(
         "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)

@@ -1,10 +1,10 @@
-"""Reads the answer in a notebook: the definitions in its code cells that an exercise names.
+"""Reads the answer in a notebook: those definitions in its code cells that an exercise asks for.
 
 A notebook is a scratchpad too: it holds timings, plots, calls that failed, a cell that was copied.
-None of that is part of the answer. Taken are the functions and classes that the exercise names, and
-whatever binds or changes the names which these use, in the order of the notebook, imports first
-where that overrides nothing. So no mark depends on outputs or on what the kernel remembers. A cell
-that is not Python costs the tasks that it defines and no other.
+None of that is part of the answer. The answer is the functions and classes that the exercise asks
+for, and whatever binds or changes the names which these use, in the order of the notebook. Imports
+come first where that overrides nothing. So no mark depends on outputs or on what the kernel
+remembers. A cell that is not Python costs the tasks that it defines and no other.
 """
 
 import ast
@@ -70,7 +70,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class NotebookAnswer:
-    """The source that was taken, and for each of its lines the cell and the line there.
+    """The source that was taken, and for each of its lines the cell and the line in that cell.
 
     `problems` holds, for each missing name, the cell that may define it and why that is not Python.
     """
@@ -143,7 +143,7 @@ def list_submitted_definitions(content: bytes, names: Sequence[str]) -> dict[str
 
 
 def list_submitted_code_cells(content: bytes) -> list[tuple[int, str]]:
-    """Return the number and text of each code cell, and of solution cells of another type.
+    """Return the number and text of each code cell, and of each solution cell of any type.
 
     Our own cells, which fetch and call `check`, are no part of an answer.
     """

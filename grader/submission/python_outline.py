@@ -108,9 +108,9 @@ def _compare_submitted_class(
 def _list_submitted_methods(
     node: ast.ClassDef, defined: Mapping[str, Definition | None], seen: set[str]
 ) -> tuple[dict[str, ast.FunctionDef], bool]:
-    """Return the methods of a class and its bases in this file, and whether those are all.
+    """Return the methods of a class and its bases in this file, and whether it has no others.
 
-    seen  the classes that were looked at, each once
+    seen  the names of the classes looked at so far; none is looked at twice
     """
     methods: dict[str, ast.FunctionDef] = {}
     complete = True

@@ -1,8 +1,8 @@
-"""Sends texts of students to the reader, a process of its own, and receives what it found.
+"""Sends students' texts to the reader, a separate process, and receives what the reader finds.
 
-Starting it costs some 100 ms, once; each question is answered by a fork of it, with limits on
-time, memory and the length of the answer. What comes back is JSON, which this side checks no
-further than it uses it: the text may be hostile, the code that reads it is ours.
+Starting the reader costs some 100 ms, once; a fork of it answers each question, with limits on
+time, memory and the length of the answer. The answer is JSON, and this side checks only the parts
+that it uses: the text may be hostile, but the code that reads the text is ours.
 """
 
 import atexit
@@ -41,8 +41,8 @@ LIMITS_EXCEEDED = (
 def ask_submission_reader(question: str, content: bytes | str, **given: Any) -> Any:
     """Return what a reader finds in `content`.
 
-    question  a name of `readers.READERS`
-    given     further arguments of that function
+    question  a key of `readers.READERS`
+    given     further arguments for the function at that key
 
     Raises `UnreadableContent` if the reader exceeds its limits, and `NurseryFailed` if no reader
     answers.

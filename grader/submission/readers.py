@@ -40,11 +40,12 @@ def read_python_submission(
     content: bytes, *, exercise: Exercise, slugs: frozenset[str],
     lines: Sequence[tuple[int, int]] = (),
 ) -> ReaderReply:  # fmt: skip
-    """Return what a Python file says before it runs; {"unreadable"} or {"refused"} with a sentence.
+    """Return what can be said of a Python file before it runs.
 
-    {"runs": the text that is run, "problems": {name: sentence}, "lines": {name: line}}
+    {"runs": the text that is run, "problems": {name: sentence}, "lines": {name: line}},
+    or {"unreadable": sentence}, or {"refused": sentence}
 
-    lines  for each line of a notebook's answer, its cell and its line there
+    lines  for each line of a notebook's answer, its cell and its line in the cell
     """
     source = _decode_submission_content(content)
     try:

@@ -1,6 +1,6 @@
-"""Replaces one node of a syntax tree by what may mend it: changes that only a repair asks.
+"""Replaces one node of a syntax tree by what may mend it: changes that only repairs need.
 
-Some undo a mechanical change; others are common slips of beginners. What they add is taken from
+Some undo a mechanical change; others undo common slips of beginners. What they add is taken from
 the file itself, or from a few lists.
 """
 

@@ -53,13 +53,14 @@ Edit = dict[str, Any]
 def list_repairs_of_submission(
     source: str, names: Collection[str], refused: Collection[str] = ()
 ) -> list[Edit]:
-    """Return edits of a file, the likeliest first, of definitions that some names need.
+    """Return edits of the definitions that some functions and classes need, the likeliest first.
 
-    names    of functions and classes, whose own definitions come before those that they use
+    names    the functions and classes; their own definitions come before those that they use
     refused  the last parts of names that the exercise does not allow: no change adds them
 
     An edit is {"line", "statement", "kind", "rank", "start", "end", "text"}: the line of what is
-    changed and of its statement, how likely it is, the bytes that it replaces, and by what.
+    changed, the line of its statement, the kind of change, how likely it is (0: the likeliest),
+    where the replaced bytes start and end, and the text that replaces them.
     Nothing in a `while` loop is changed, so that no changed loop is endless.
     """
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:

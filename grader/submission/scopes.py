@@ -13,9 +13,9 @@ def walk_submission_scopes(
 ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
     """Yield every node, with the names that enclosing functions bind there.
 
-    own  those of the function in which `node` stands
+    own  the names that the functions around `node` bind
 
-    What a class binds is not among them: `torch = torch` in a class reads the name from outside.
+    Names that a class binds are left out: `torch = torch` in a class reads the name from outside.
     """
     yield node, own
     match node:

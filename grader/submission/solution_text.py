@@ -53,9 +53,9 @@ def split_cells(source: str) -> list[Cell]:
 def remove_solutions(code: str) -> str:
     """Return the code without its solution regions.
 
-    A region inside a function becomes `raise NotImplementedError("the task's sentence")`, which is
-    the first line of the function's docstring; a region at the top level becomes nothing. In CUDA
-    C++ nothing is left of either: the task stands above the function.
+    A region inside a function becomes `raise NotImplementedError("the task")`, where the task is
+    the first line of the function's docstring; a region at the top level is removed. In CUDA C++
+    both are removed: there the task stands above the function.
     """
     tasks = None if CUDA_BEGIN in code else _build_solution_task_lookup(code)
     kept: list[str] = []

@@ -1,6 +1,6 @@
 """Lists a handed-in zip, and unpacks in memory only the entries that are needed.
 
-Whoever writes a zip chooses every number in it. What is believed is held against what is there:
+Whoever writes a zip chooses every number in it. So the numbers are checked against what is there:
 the zip's own size, how many entries its directory can have and how long their names are, and how
 much an entry unpacks to.
 """
@@ -52,7 +52,7 @@ def list_submitted_zip_files(content: bytes, *, shown: str) -> dict[str, Any]:
 
     {"files": [{...}, as `list_submitted_zip_entries` yields them]}
 
-    shown  the name of the zip, for sentences
+    shown  the zip's name, as sentences show it
     """
     try:
         return {
@@ -69,7 +69,7 @@ def unpack_submitted_zip_file(
 ) -> dict[str, str]:
     """Return the content of an entry: {"content": in base64}; or {"bad": a sentence}.
 
-    number  of the entry, as `list_submitted_zip_files` gave it
+    number  the entry's number, as `list_submitted_zip_files` gave it
     left    how many bytes may still be unpacked of this zip
     """
     try:

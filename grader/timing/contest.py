@@ -64,7 +64,7 @@ class Contest:
     ) -> None:
         """Run the rounds of three fresh processes; raise a `StudentFault` for a wrong answer.
 
-        The set ends early when all rounds so far, of shape (rounds, 3), are `enough`.
+        The set ends early when `enough` accepts the times of all rounds so far, shape (rounds, 3).
         """
         self.calm.choose()
         calm = self.calm

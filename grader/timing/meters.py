@@ -50,8 +50,8 @@ def time_elapsed_seconds(party: Party, call: Callable[[], Any]) -> tuple[float, 
 def time_party_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds that a call takes by the grader's clock, and its answer.
 
-    Time in which the system ran other programs in the party's place does not count. If the party
-    used more processor time, on all processors together, that counts instead.
+    Time in which the system ran other programs in the party's place does not count. If the
+    party's processor time, on all processors together, is longer than the rest, it counts instead.
     """
     with party.awake():
         before = party.worker.usage()
@@ -64,7 +64,7 @@ def time_party_call(party: Party, call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def build_peak_memory_meter(empty: Mapping[str, int]) -> Meter:
-    """Return a meter of the bytes by which a call raises a process's peak above an `empty` one's.
+    """Return a meter of memory: the bytes by which a call's peak exceeds an `empty` process's.
 
     The peak (VmHWM, since the process was started) is reduced by the bytes of the inputs, which lie
     in the memory of the process once they are read.

@@ -45,7 +45,7 @@ class Plan:
 
 
 class Race:
-    """The rounds of one set of processes; `rows` holds the measurements, party by party.
+    """The rounds of one set of processes; `rows` holds each round's measurements by party.
 
     `asked` is the party of the present call, or of the answer that is being verified.
     """
@@ -164,7 +164,7 @@ def _choose_race_rounds(reference: float) -> int:
 def _time_matrix_product(device: str, dtype: str) -> float:
     """Measure the floating point operations a second of a large matrix product.
 
-    On CUDA the product has the dtype of the timed work: bfloat16 runs on tensor cores, float32 not.
+    On CUDA it has the dtype of the timed work: bfloat16 runs on tensor cores, float32 does not.
     """
     if device == "cpu":  # one thread, as everybody here
         x = torch.ones(512, 512)

@@ -1,8 +1,8 @@
 """Judges the rounds of a contest: the verdict on an exercise's speed.
 
-The contest ends as soon as its points are settled, and is extended while x is uncertain. Only
-uncertain times of the zero and the reference, which the student cannot touch, make it inconclusive.
-Where just the student's times are uncertain, the middle of x counts.
+The contest ends as soon as its points are settled, and is extended while x (see `statistics`) is
+uncertain. The verdict is inconclusive only if the times of the zero and the reference, which the
+student cannot touch, are uncertain. If only the student's times are, the middle of x counts.
 """
 
 import sys

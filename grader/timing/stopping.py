@@ -1,15 +1,15 @@
 """Decides when rounds are enough: as soon as more of them would not change the points.
 
 The rounds are looked at after every `LOOK_ROUNDS`. A look computes an interval for x and for the
-ratio of the zero's time to the reference's, and the rounds end when both ends of it give the same
-verdict. Who looks often errs often, so all looks share one chance of an error (`ERROR_CHANCE`): a
-look at round n of N may have spent its n/N-th part. This is alpha spending with the uniform
-function (Lan and DeMets, Biometrika 70, 1983); the chances of single looks are added, which is the
-safe side.
+ratio of the zero's time to the reference's, and the rounds end when all values in these intervals
+give the same verdict. Many looks have many chances of an error, so all looks share one
+(`ERROR_CHANCE`): up to round n of N, at most n/N of it is spent. This is alpha spending with the
+uniform function (Lan and DeMets, Biometrika 70, 1983); the chances of single looks are added, which
+errs on the safe side.
 
-Rounds of one set of processes share that set's luck, for instance where its memory lies. They
-cannot show it, so every interval is wider by it (`LUCK_OF_SETS`, measured
-by `make bench-stopping`).
+Rounds of one set of processes share that set's luck, for instance where its memory lies. Their
+times cannot show this luck, so every interval is widened by it (`LUCK_OF_SETS`, measured by
+`make bench-stopping`).
 """
 
 import math
@@ -46,7 +46,7 @@ class StoppingRule:
     def settles(self, times: Times, sets: int) -> bool:
         """Return whether times of shape (rounds, 3) from so many sets settle the points.
 
-        Unless `LOOK_ROUNDS` rounds have been added since the last look, they do not.
+        The answer is no until `LOOK_ROUNDS` rounds have been added since the last look.
         """
         self.settled = self._looks_settled(times, sets)
         return self.settled

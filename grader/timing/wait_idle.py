@@ -2,8 +2,9 @@
 
 On a rented machine the other thread of a core may belong to somebody else. While that thread works,
 a softmax takes a third longer here, a matrix product less than that, and nothing in /proc shows it.
-So a small piece of the grader's own work is timed before every call, on the core of the parties,
-which are stopped. While the piece takes longer than it can, the call waits; up to a limit.
+So a small piece of the grader's own work is timed before every call, on the parties' core, while
+the parties are stopped. As long as the piece takes clearly longer than its shortest time so far,
+the call waits, up to a limit.
 """
 
 import os

@@ -29,7 +29,7 @@ def read_bubblewrap_version() -> tuple[int, ...]:
 
 
 def build_bubblewrap_command(visible: VisiblePaths, child: Path) -> list[str]:
-    """Return the start of a command that hides the network and the course and mounts read-only.
+    """Return the start of a command that hides network and course, and mounts files read-only.
 
     Root keeps the capabilities to become another user; other users get a user namespace.
     """

@@ -50,20 +50,20 @@ class ChangeableText(Protocol):
         """Return the text that was loaded."""
 
     def change(self) -> AbstractContextManager[Callable[[str], bool]]:
-        """Return a context in which texts are loaded in its place; afterwards it is loaded again.
+        """Return a context in which other texts are loaded; afterwards this one is loaded again.
 
-        The context gives a function that loads a text and returns whether it could be loaded. It
-        raises `WorkerFault` where the worker has ended: then no other text is loaded.
+        The context gives a function that loads a text and returns whether it could be loaded. The
+        function raises `WorkerFault` if the worker has ended: then no other text is loaded.
         """
 
 
 class Client:
     """The operations of `worker.child.executor`; `exchange` carries each request there.
 
-    No reply is trusted: it decodes to a value of the form requested, or the client raises the
-    `AnswerRaised` of the submission, or `NoAnswer`. After `NoAnswer` it calls `reject`, to end a
-    worker whose next reply might belong to this request. With `watch` an answer names the arguments
-    that the call has changed; the client keeps copies for that.
+    No reply is trusted: either it decodes to a value of the form requested, or the client raises
+    `AnswerRaised` (the submission raised) or `NoAnswer`. Before `NoAnswer` it calls `reject`, to
+    end a worker whose next reply might belong to this request. With `watch` an answer names the
+    arguments that the call has changed; the client keeps copies for that.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Client:
 
     @contextmanager
     def trace_calls(self, receive: Callable[[Any], None]) -> Iterator[None]:
-        """Have the worker record what each statement computes; `receive` is given it, call by call.
+        """Have the worker record what each statement computes; `receive` gets each call's record.
 
-        For a diagnosis: no judged call is traced. What is received is the worker's word for it.
+        For a diagnosis: no judged call is traced. A record is only what the worker claims.
         """
         self._trace = receive
         try:

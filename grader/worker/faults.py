@@ -32,7 +32,7 @@ class AnswerRaised(WorkerFault):
 class AnswerTimedOut(WorkerFault):
     """Raised when a call, or all calls of an exercise, took too long.
 
-    line  of the submission at which the call still was, by its own word; None if unknown
+    line  the submission's line that was running, as its worker reports it; None if unknown
     """
 
     def __init__(self, sentence: str, line: int | None = None) -> None:

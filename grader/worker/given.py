@@ -18,8 +18,8 @@ class SentArguments:
 
     The worker may write to the arena at any time, so arguments are compared with copies.
     Lists of numbers do not lie in the arena: the worker sends them back after the call.
-    With `watch` a tensor or an array that an earlier call of the case had keeps its place, so that
-    the worker sees one object. Without it (timed calls) a worker cannot recognise an input.
+    With `watch` a tensor or an array keeps the place that it had in an earlier call of the case, so
+    that the worker sees one object. Without it (timed calls) a worker cannot recognise an input.
     """
 
     def __init__(

@@ -11,8 +11,8 @@ _RUNNER_COMMAND = re.compile(r"(?:(?<!\S)|(?<=\S{20})):(?=:)|##(?=\[)")
 def clean_worker_text(text: str) -> str:
     """Remove control characters, lone surrogates and marks of text direction from `text`.
 
-    A line that begins with `::`, or has `##[` in it, is a command to GitHub's runner: put a blank
-    inside these signs.
+    Also put a blank inside each `::` that may begin a line, and inside each `##[`: to GitHub's
+    runner such a line is a command.
     """
     text = text.encode("utf-8", "replace").decode("utf-8")
     return _RUNNER_COMMAND.sub(r"\g<0> ", _CONTROL_CODES.sub("", text))

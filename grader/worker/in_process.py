@@ -37,8 +37,8 @@ def call_without_wall(
 ) -> Client:
     """Return a client of `module` that encodes values as for a worker, without a wall.
 
-    room    answers the calls, if there should be more than the answers
-    source  of the module, if changed texts may run in its place
+    room    the executor that answers the calls, if a plain `Executor` is not enough
+    source  the module's text, if changed texts may run in its place
     """
     # PyTorch makes this folder for tensors on `meta`: an existing one leaves nothing behind.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
@@ -105,9 +105,9 @@ def _compile_file(path: Path, changed_ns: int) -> CodeType:
 def load_text_without_wall(
     source: str, name: str, prelude: str = "", *, as_worker: bool = False
 ) -> ModuleType:
-    """Run the prelude, then load a module from a text like a worker: Triton can read the text.
+    """Run the prelude, then load a module from a text as a worker does: Triton can read the text.
 
-    as_worker  call the text in tracebacks as a worker does: then exceptions have their line
+    as_worker  give the text the file name that a worker gives it: then exceptions have their line
     """
     file = FILENAME if as_worker else f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)

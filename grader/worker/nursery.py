@@ -102,7 +102,7 @@ class Nursery:
               gives_back: bool = False, kernels: str = "") -> NurseryProcess:  # fmt: skip
         """Fork a worker that maps `arenas`, prints to `printed`, and stays on `core` if given.
 
-        `program` is an open file that runs beside the worker.
+        `program` is the descriptor of a file that runs as a program beside the worker.
 
         The nursery imports the modules of `preload` before the fork, once for all later workers. A
         worker that `gives_back` returns freed memory to the kernel. Workers with the same `kernels`

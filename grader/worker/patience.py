@@ -1,7 +1,7 @@
 """Times out a call by a clock that stands still while other processes have the processor.
 
 On a busy machine a call that computes for a second may return after ten. So a call is charged the
-time that passed, less the time for which the worker was ready to run and did not, but at least the
+time that passed, less the time that the worker spent waiting for a processor, but at least the
 processor time of all its threads. Where these are unknown, it is charged the time that passed. A
 call always times out once ten times its limit has passed.
 """

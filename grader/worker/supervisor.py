@@ -137,10 +137,10 @@ class Supervisor:
         )  # fmt: skip
 
     def count_seconds(self) -> float:
-        """Return the seconds that workers have used, up to `UNCOUNTED_SECONDS` ago.
+        """Return the seconds that workers have used; the last `UNCOUNTED_SECONDS` may be missing.
 
-        They are of the processor, so that a busy machine adds none; where a system does not tell,
-        the seconds that requests have taken.
+        They are processor time, so that a busy machine adds none; where a system does not tell it,
+        they are the seconds that requests have taken.
         """
         if self._asked - self._counted[0] > UNCOUNTED_SECONDS:
             used = self.usage().get("cpu_ns")
@@ -194,9 +194,9 @@ class Supervisor:
 
     @contextmanager
     def change(self) -> Iterator[Callable[[str], bool]]:
-        """Let changed texts run in the worker, which ends then; the next request starts another.
+        """Let changed texts run in the worker, then end it; the next request starts a new worker.
 
-        No verdict depends on what they do: a worker that ends on one of them is no disturbance.
+        No verdict depends on what these texts do: if one ends the worker, that is no disturbance.
         """
         self._ensure_started()
         limits, killed, generation = self._limits, self._killed, self.generation

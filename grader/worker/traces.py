@@ -1,4 +1,4 @@
-"""Names folders and control groups after their process; removes those of ended processes.
+"""Makes the names of a process's folders and control groups; removes those of ended processes.
 
 A grader that is killed cannot remove its folders and groups. So each grader, when it starts,
 removes those of processes that have ended.

@@ -1,7 +1,8 @@
 """Collects answers into `submissions/<student>/<slug>.py`, and their times into `submitted.csv`.
 
-An answer found now replaces the one collected before, and a sentence says so; an answer not found
-now stays. An answer that may be of several students is left alone, with a sentence.
+An answer found now replaces the one collected before, and a sentence says so; if none is found
+now, the earlier one stays. An answer that may belong to several students is not collected, and a
+sentence says so.
 """
 
 import os

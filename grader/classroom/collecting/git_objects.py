@@ -1,6 +1,6 @@
 """Reads the files of a commit from git's objects, and writes none of them.
 
-Nothing is checked out, so that no filter, hook, link or submodule of a student's has any effect.
+Nothing is checked out, so no filter, hook, link or submodule of a student has any effect.
 The number of folders read and the size of an object are bounded: a few hundred bytes of objects can
 describe any number of files.
 """
@@ -46,7 +46,7 @@ class CloneObjects:
     contents: "subprocess.Popen[bytes]"
 
     def files(self, commit: str) -> list[StudentFile]:
-        """Return the files of a commit that may be answers; readable until the processes end.
+        """Return the files of a commit that may be answers; they can be read until git ends.
 
         In a bundle as it was handed out, only the folders of answers are read: the
         reference's files have the same names.

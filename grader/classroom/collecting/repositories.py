@@ -65,9 +65,9 @@ def _collect_found_repositories(
 def _find_collected_times(
     kept: CloneObjects, files: Sequence[StudentFile], push: Push, listed: Sequence[Push]
 ) -> dict[str, datetime]:
-    """Return each file's time: of the push since which the file has not changed.
+    """Return, for each file, the time of the push since which it has not changed.
 
-    So a later push of another exercise makes no answer late.
+    Thus no answer becomes late because another exercise is pushed later.
     """
     found = {file.path: push.pushed for file in files}
     same = {file.path: file.id for file in files}

@@ -1,7 +1,7 @@
 """Returns the reports of a class as a zip for each student, or into the students' repositories.
 
-A report reaches only its own student: if a name may be of several students, or a report names
-another student than its folder does, that report is not returned, with a sentence.
+A report reaches only its own student: if a name may belong to several students, or a report names
+another student than its folder does, the report is not returned, and a sentence says so.
 """
 
 import os

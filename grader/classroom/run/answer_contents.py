@@ -30,11 +30,11 @@ class Contents:
     notes: tuple[str, ...] = ()
 
     def called(self, name: str) -> StudentFile | None:
-        """Return the file of this name that counts. Several candidates are a problem.
+        """Return the file of this name that counts; if several do, one whose `problem` says so.
 
         A readable file goes before an unreadable one. In a zip of the whole bundle only the files
-        in `exercises` and `notebooks` count: the reference's files have the same names. If there is
-        no file of the exercise, a copy's name stands for it: `ex01_softmax (1).py`.
+        in `exercises` and `notebooks` count: the reference's files have the same names. If no file
+        has the name, one that is named as a copy counts: `ex01_softmax (1).py`.
         """
         found = [file for file in self.files if file.name == name] or self._find_renamed(name)
         good = [file for file in found if not file.problem]

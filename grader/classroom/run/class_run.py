@@ -1,8 +1,8 @@
 """Runs one class: handed-in files become tasks, tasks become kept results.
 
-A result is kept as soon as it is there, by the digest of all that it depends on, so that a run that
-was ended at any moment goes on where it stopped, and nothing is graded twice. A fault of ours and a
-speed that could not be told are not kept: the next run tries them again.
+A result is stored at once, under the digest of all that it depends on. So a run that was ended at
+any moment can go on where it stopped, and nothing is graded twice. A fault of the grader and a
+speed without a clear verdict are not stored: the next run tries them again.
 """
 
 import hashlib

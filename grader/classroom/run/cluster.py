@@ -1,11 +1,11 @@
 """Grades on other machines through Dask distributed (extra `cluster`; docs/scale.md).
 
-Its scheduler and its workers do what anybody who reaches them asks, and their messages are pickles:
-they are spoken to over TLS, or on this machine alone. Lanes are Dask's resources: every worker that
-judges offers CPU=1, one of each machine TIMING=1, those with a GPU of their own GPU=1.
+Dask's scheduler and workers obey anybody who can reach them, and their messages are pickles: so the
+grader talks to them over TLS, or on this machine alone. Lanes are Dask's resources: every worker
+that judges offers CPU=1, one of each machine TIMING=1, those with a GPU of their own GPU=1.
 
-A worker grades in a process of its own: beside Dask's threads, a wait for a few bytes is a wait for
-the interpreter's lock.
+A worker grades in a separate process: in one process with Dask's threads, each wait for a few bytes
+would also be a wait for the interpreter's lock.
 """
 
 import time
@@ -137,7 +137,7 @@ class Cluster:
     def _list_workers(self) -> list[tuple[str, str, dict[str, float]]]:
         """Return the address, the machine and the resources of every worker.
 
-        Raises `UserError` for one that came later and can be reached by others.
+        Raises `UserError` if others can reach a worker, such as one that joined later.
         """
         found = list(self._client.run_on_scheduler(_list_cluster_workers))
         for address, _, _ in found:

@@ -1,7 +1,7 @@
 """Reads what a class handed in. Runs none of it, and unpacks nothing to the disk.
 
-A student is a folder or a zip, `submissions/<student>/` or `submissions/<student>.zip`. Whatever
-lies there, each exercise gets its answer, or the sentence why there is none.
+A student has a folder or a zip, `submissions/<student>/` or `submissions/<student>.zip`. Whatever
+lies in it, each exercise gets an answer, or a sentence that says why there is none.
 """
 
 import os

@@ -62,7 +62,7 @@ def read_class_environment(slugs: Sequence[str], wall: str, device: str) -> Grad
 def perform_class_task(task: ClassTask, secret: str) -> dict[str, Any]:
     """Grade one answer and return its JSON report. No answer makes this raise.
 
-    Raises `EnvironmentMismatch`.
+    Raises `EnvironmentMismatch` if this process has other code or versions than the run.
     """
     with _GRADING_LOCK:
         exercise = _find_class_task_exercise(task)

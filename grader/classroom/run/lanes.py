@@ -1,7 +1,8 @@
 """Hands tasks to processes that grade, and takes their results as they come.
 
-A lane is as wide as tasks of its kind may run at once: judging on every processor, timing alone on
-its machine. What ends its process costs a second try, by itself, so that no other task is blamed.
+A lane's width is the number of its tasks that may run at once: judging uses every processor, timing
+has its machine to itself. A task whose process ended gets a second try, alone, so that no other
+task is blamed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,9 +40,9 @@ class Lanes(Protocol):
 def run_class_tasks(
     lanes: Lanes, tasks: Iterable[ClassTask]
 ) -> Iterator[tuple[ClassTask, Result | None]]:
-    """Yield each task with its result as results come; None if the task ended its process twice.
+    """Yield each task with its result, as results come; with None if its process ended twice.
 
-    No more tasks are taken from `tasks` than can run.
+    Take no more tasks from `tasks` than can run at once.
     """
     pending: dict[Future[Result], ClassTask] = {}
     lost: list[ClassTask] = []

@@ -1,6 +1,6 @@
 """Finds the late answers of a class, by the course's current settings.
 
-Nothing of it is kept with the verdicts: an extension that is granted later needs no grading.
+Lateness is not stored with the verdicts: an extension that is granted later needs no new grading.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

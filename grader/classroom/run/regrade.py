@@ -93,9 +93,9 @@ def open_class_report_answers(report: Path) -> Iterator[Path | None]:
 
 
 def find_class_changes(asked: ClassRequest, progress: ClassProgress) -> Iterator[GradeChange]:
-    """Yield whose marks another grading would change. New results are kept, but not written.
+    """Yield the changes that another grading would make to marks; write no reports.
 
-    A later class run takes what was found here: nothing is graded twice.
+    New results are stored, and a later class run takes them: nothing is graded twice.
     """
     with open_class_results(asked.results), explain_class_errors():
         entries, _ = gather_answers.list_class_students(asked.submissions)
@@ -126,9 +126,9 @@ def find_class_changes(asked: ClassRequest, progress: ClassProgress) -> Iterator
 def repeat_class_request(
     results: Path, jobs: int, words: Words, course: CourseSettings
 ) -> ClassRequest:
-    """Return the request of the last run into this folder, by the course as it is now.
+    """Return the request of the last run into this folder, with the course as it is now.
 
-    course  another one than that of the last run, if it has a path
+    course  the course to use instead of the last run's, if it has a path
     """
     with explain_class_errors():
         last = read_last_class_run(results)

@@ -1,6 +1,6 @@
-"""Reads `submitted.csv`: when each answer was handed in, by the platform's word.
+"""Reads `submitted.csv`: when each answer was handed in, according to the platform.
 
-Never the time of a file or of the clock: those say when something was copied.
+Times of files and of the clock are never used: they say when something was copied.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -89,9 +89,9 @@ def _mark_similar_tokens(answer: ComparedAnswer, slices: Sequence[Sequence[int]]
 def _make_fingerprint(letters: str, number: int) -> "CodeFingerprint":
     """Fingerprint every passage of an answer; a window wider than 1 would skip some by chance.
 
-    The letters are tokens already: copydetect's own filter makes names of libraries alike, and
-    counts keywords by the letter. A gap gets a letter that only this answer has, so that no passage
-    spans the gap.
+    Each letter is a token already. copydetect's own filter is off: it makes names of libraries
+    alike, and counts keywords by the letter. A gap gets a letter that only this answer has, so
+    that no passage spans the gap.
     """
     from copydetect import CodeFingerprint
 

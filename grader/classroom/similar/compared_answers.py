@@ -45,11 +45,11 @@ class ComparedAnswer:
 
 
 def find_similar_writers(submissions: Path, also: Sequence[Path]) -> tuple[list[Writer], list[str]]:
-    """Return the writers whose answers are compared, and a sentence for each entry of no writer.
+    """Return the writers whose answers are compared, and a sentence for each other entry.
 
-    also  folders of earlier classes, or of answers
+    also  folders of earlier classes, or folders of answers
 
-    Raises `gather_answers.NoClassFound` for a folder without classes and answers.
+    Raises `gather_answers.NoClassFound` for a folder with neither a class nor answers.
     """
     students, notes = list_class_students(submissions)
     found = [

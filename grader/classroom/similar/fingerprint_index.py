@@ -1,8 +1,8 @@
 """Finds pairs of answers with common fingerprints that few other answers have.
 
 An inverted index lists, for each fingerprint, the answers that have it: answers without unusual
-fingerprints in common are never compared. A fingerprint's weight is the logarithm of all files over
-the files that have it, and 0 if a large share of all answers has it.
+fingerprints in common are never compared. A fingerprint's weight is the logarithm of the number of
+all files divided by the number that have it, and 0 if a large share of all answers has it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -36,7 +36,7 @@ def read_fingerprint_tokens(source: str, language: str = "python") -> AnswerToke
 
 
 def remove_given_fingerprints(answer: AnswerTokens, given: AnswerTokens) -> AnswerTokens:
-    """Replace given passages of an answer, and what is too short between them, by gaps.
+    """Replace by gaps the given passages of an answer, and pieces too short between them.
 
     copydetect removes single fingerprints only: fingerprints that span the skeleton and an answer
     would stay, and so would parts of the skeleton in two answers' common passages.

@@ -49,15 +49,15 @@ class _Groups:
 def group_similar_pairs(
     pairs: Sequence[FingerprintPair], unusual: Sequence[float], of_class: Sequence[bool]
 ) -> Iterator[list[FingerprintPair]]:
-    """Yield groups of close answers as lists of pairs, and pairs that are only partly alike.
+    """Yield each group of close answers as a list of pairs, and pairs that are only partly alike.
 
-    A group lists the pairs of its members with its centre, the answer that most members are close
-    to. Of the pairs between two groups only the first is listed.
+    A group's list pairs its members with its centre, the answer that most members are close to.
+    Of the pairs between two groups only the first is listed.
 
-    pairs     the most unusual agreement first, as are the groups; an answer that several students
-              handed in makes a pair with itself
+    pairs     sorted, the most unusual agreement first, as the groups will be; an answer that
+              several students handed in makes a pair with itself
     unusual   how unusual each answer is as a whole
-    of_class  which answers are of this class, and not added to the class
+    of_class  whether each answer comes from this class, or was added to compare with
     """
     groups = _Groups(of_class)
     close = [

@@ -1,7 +1,7 @@
 """Finds the first failing case of an answer and runs it again in the debugger.
 
 The answer runs in this process, without a wall: it is the student's own code on the student's own
-machine, and no mark comes of it.
+machine, and it gets no marks here.
 """
 
 import bdb
@@ -205,9 +205,9 @@ class DebugSession:
 def find_failure_to_debug(
     exercise: Exercise, judge: Judge, room: DebuggedCalls
 ) -> CheckFailure | None:
-    """Run the cases; return that of a call that does not end, else the first that fails, or None.
+    """Run the cases; return the failure of a call that does not end, else the first one, or None.
 
-    The other cases would wait for such a call again, so they do not run.
+    After a call that does not end no other case runs: it would wait for such a call again.
     """
     for case in suite_runner.list_suite_cases(exercise):
         judge.run([case])

@@ -23,7 +23,7 @@ class DebuggedCall:
 class DebuggedCalls(Executor):
     """Keeps the last call of a case, and the exception that it raised.
 
-    seconds  of the processor, after which a call raises a TimeoutError at its line; 0: no limit
+    seconds  processor time after which a call raises a TimeoutError where it is; 0: no limit
     stop_at  the number of the call at which `take_stop` says once that the debugger should stop
     """
 
@@ -67,9 +67,10 @@ class DebuggedCalls(Executor):
 
 @contextmanager
 def _limit_call_seconds(seconds: float) -> Iterator[None]:
-    """Raise a TimeoutError in the main thread, at its line, after these seconds; 0: never.
+    """Raise a TimeoutError in the main thread, at the line it has reached, after these seconds.
 
-    Seconds are the processor's: a busy machine is no endless loop, and nor is a person at a prompt.
+    0 means never. Only processor time counts, so neither a busy machine nor a person at a prompt
+    is taken for an endless loop.
     """
     if not seconds or threading.current_thread() is not threading.main_thread():
         yield

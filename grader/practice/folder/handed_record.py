@@ -1,8 +1,8 @@
-"""Remembers what a learner's folder was handed, by which an update knows what the learner changed.
+"""Remembers which files a learner was handed, so that an update knows what the learner changed.
 
-The file `.attention-by-hand.json` holds the version, the language, and of every handed file its
-digest; of a skeleton its text too, so that an update can say what changed. A damaged file counts as
-empty: then everything in the folder is the learner's, and nothing is replaced.
+The file `.attention-by-hand.json` holds the version, the language, the digest of every handed file,
+and the text of every skeleton, so that an update can say what changed. If it is damaged, it counts
+as empty: then everything in the folder is the learner's, and nothing is replaced.
 """
 
 import hashlib
@@ -38,9 +38,9 @@ class HandedRecord:
 
 
 def digest_handed_file(name: str, content: bytes) -> str:
-    """Return the digest of a handed file; of a skeleton, of what stands below its first line.
+    """Return the digest of a handed file; for a skeleton, of the text below its first line.
 
-    That line names the lesson, in one language or the other.
+    The first line gives the path of the lesson, in one language or the other.
     """
     text = content.replace(b"\r\n", b"\n")
     body = text.partition(b"\n")[2] if name.startswith(f"{ANSWERS_FOLDER}/") else text

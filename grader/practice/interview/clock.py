@@ -36,7 +36,7 @@ class InterviewClock:
         return self._seconds - self.used
 
     def run(self, typed: Callable[[float], str | None], show: Callable[[float], None]) -> bool:
-        """Wait for the end; return whether the answer was handed in before.
+        """Wait for the end of the time; return whether the answer was handed in before it.
 
         typed  waits for a line, at most so many seconds; returns None if no line came
         show   is called with the seconds that are left, about once a second

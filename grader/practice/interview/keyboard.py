@@ -22,7 +22,7 @@ class Keyboard:
     def line(self, seconds: float) -> str | None:
         """Return the next line without its end; None if no line came within `seconds`.
 
-        Ctrl-D ends a line as Enter does. At the end of the input it sleeps for `seconds`.
+        Ctrl-D ends a line as Enter does. If the input has ended, sleep for `seconds`.
         """
         if b"\n" not in self._bytes:
             if self.closed:

@@ -4,8 +4,8 @@ A suite's `show.py` has three functions, and imports nothing of ours but the ref
 
     inputs(sentence) -> {name: tensor}           what the example is computed from
     steps(**inputs) -> {name: (letters, value)}  every step of the reference, in order, in PyTorch
-    asked(student, **inputs) -> {name: call, or a list of calls of which the first that is written
-                                 is taken}       what the student's functions say of these steps
+    asked(student, **inputs) -> {name: call, or a list: the first call whose function is written
+                                 counts}         what the student's functions say of these steps
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -144,10 +144,10 @@ def _show_gradient_flows(
 def _measure_shown_gradients(
     value: Tensor, inputs: Inputs, head: int, row: int
 ) -> dict[str, Array]:
-    """Return, for each input, the norms of the derivatives of a row of `value` by each token.
+    """Return, for each input, how strongly a row of `value` depends on each token, as norms.
 
-    The row is a vector: its derivatives by the vector of one token are a matrix, and the root of
-    the sum of their squares is its norm.
+    The row is a vector: its derivatives with respect to the vector of one token are a matrix. The
+    norm is the root of the sum of their squares.
     """
     rows = value.reshape(-1, *value.shape[-2:])
     vector = rows[min(head, len(rows) - 1), row]

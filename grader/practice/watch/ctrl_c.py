@@ -1,8 +1,8 @@
-"""Ends a watch at Ctrl-C, wherever that comes.
+"""Ends a watch at Ctrl-C, whenever it is pressed.
 
-What runs in the middle of a grading may swallow a KeyboardInterrupt (PyTorch does, while it
-imports), so the watch remembers that it came, and asks before each grading and while it waits.
-While it ends, more of them are ignored: they would leave something behind.
+What runs in the middle of a grading may swallow a KeyboardInterrupt (PyTorch does, while it is
+imported). So the watch remembers the interrupt, and looks for it before each grading and while it
+waits. While the watch ends, further interrupts are ignored: they would leave something behind.
 """
 
 import signal
@@ -14,9 +14,9 @@ _pressed = False
 
 
 def end_watch_at_signals() -> None:
-    """Have Ctrl-C end the watch, and every signal that closes a window.
+    """Have the watch end at Ctrl-C, and at every signal that comes when a window is closed.
 
-    A script's background ignores Ctrl-C by default.
+    A process that a script runs in the background ignores Ctrl-C by default.
     """
     for number in _ENDS:
         signal.signal(number, _interrupt_watch)

@@ -27,7 +27,8 @@ _TIME_NAME = "timestamp.txt"
 def install_judged_autograde() -> None:
     """Put `JudgedAutograde` in the place of nbgrader's converter.
 
-    Formgrader lists nobody as soon as one time stamp cannot be read, so it reads them as we do.
+    If one time stamp cannot be read, Formgrader lists no student at all. So our reader, which
+    returns None for such a time stamp, replaces its own.
     """
     autogradeapp.Autograde = api.Autograde = JudgedAutograde
     api.NbGraderAPI.get_submitted_timestamp = _read_submitted_timestamp
@@ -57,7 +58,7 @@ def read_nbgrader_timestamp(folder: str) -> datetime | None:
 class JudgedAutograde(Autograde):  # type: ignore[misc]
     """nbgrader's converter for submissions whose notebook may be renamed or a plain file.
 
-    The converter goes on under the name of the released notebook; `Judge` and `TolerantExporter`
+    The converter always uses the name of the released notebook; `Judge` and `TolerantExporter`
     read the file that is there.
     """
 

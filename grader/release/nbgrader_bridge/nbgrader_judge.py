@@ -141,9 +141,9 @@ def _fence_nbgrader_text(text: str) -> str:
 
 
 class SaveJudged(SaveAutoGrades):  # type: ignore[misc]
-    """The preprocessor that saves scores and comments; a task that did not run awaits a person.
+    """The preprocessor that saves scores and comments, and leaves tasks that did not run to people.
 
-    Scores leave the notebook again, as the page would show each as `Out[1]: 4` below the report.
+    It then removes scores from the notebook: a page shows each as `Out[1]: 4` below the report.
     """
 
     def preprocess(self, nb: NotebookNode, resources: Resources) -> tuple[NotebookNode, Resources]:

@@ -1,8 +1,8 @@
 """Tests a bundle for leaks: submits all code in it as answers, which must earn no point.
 
 Code that defines no name of the exercise is no answer, and its outline shows that at once; but each
-of its functions may be one under another name. Answers are graded by the whole project, behind a
-wall and on fresh cases.
+function in it may be an answer once it is renamed. Answers are graded by the whole project, behind
+a wall and on fresh cases.
 """
 
 import io

@@ -1,8 +1,8 @@
-"""Makes answers of functions that have another name than those of an exercise.
+"""Makes answers out of functions whose names are not those that an exercise asks for.
 
-A demonstration that calls its function `weights_of` is an answer to whoever renames it. So every
-function that stands on its own is submitted once under all names of an exercise whose number of
-arguments it takes.
+If a demonstration has a function named `weights_of`, anybody can rename it and have an answer. So
+every function that stands on its own is submitted once, under all names of an exercise whose number
+of arguments it takes.
 """
 
 import ast

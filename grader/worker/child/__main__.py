@@ -2,20 +2,23 @@
 
 Started as `python -I -S <this folder> serve <socket fd> <settings>`, where the settings are JSON:
 {"sites": [folders of packages], "hidden": [packages that no answer may import], "user": number or
-null}. Requests and replies are frames (see `frames`); the four descriptors of a new worker (its
-socket, the two arenas, the file for its output) travel beside the request.
+null}. Requests and replies are frames (see `frames`); the descriptors for a new worker (its socket,
+the two arenas, the file for its output, and its program, if any) travel beside the request.
 
-    {"operators", "without"}           -> {"ready"}; the first of all (see `operator_list`)
+    {"operators", "without"}           -> {"ready"}; the first request (see `operator_list`)
     {"op": "start", "limits", "lock", "core", "environment", "preload", "gives_back", "kernels",
      "compilers"}                      -> {"pid"}
-    {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}; {"crowded"} or {"alive"} if so
+    {"op": "end", "pid", "wait"}       -> {"exit"} or {"signal"}, with "crowded" and "alive"
     {"op": "stop" | "continue", "pid"} -> {}, once the worker has stopped or continued
     {"op": "interrupt", "pid"}         -> {}; the worker breaks off its call (see `worker`)
     {"op": "usage", "pid"}             -> see `usage`; {} if there is no such worker
 
 `lock` is None, or the files that a locked worker may open (see `sandbox`); `compilers` are the
-programs that it may start. With `probe <request>`
-the process locks itself, tries what the lock must refuse, and prints the attempts that succeeded.
+programs that it may start. "crowded" says that the worker started too many processes, "alive" that
+it did not end by itself when it was given the time to.
+
+With `probe <request>` the process locks itself, tries what the lock must refuse, and prints the
+attempts that succeeded.
 With `compile <request>` the process runs compilers (see `compilation`).
 """
 

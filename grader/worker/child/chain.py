@@ -2,9 +2,9 @@
 
 On a GPU a call takes less time than the transfer of its inputs. So the worker draws the inputs from
 a seed on the device, calls many times, and sends back a digest of the last output: the sum of all
-heads, each with a random sign, which is right only if every head of every link was. Between links
-each row is normalised, or soon no query would tell its keys apart. Then the output becomes the
-queries of the next link, the queries its keys, and the keys its values.
+heads, each with a random sign. The digest is right only if every head of every link was right.
+Between links each row is normalised; otherwise the queries would soon not tell the keys apart. Then
+the output becomes the next link's queries, the queries its keys, and the keys its values.
 """
 
 import ctypes

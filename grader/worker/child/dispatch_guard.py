@@ -2,9 +2,10 @@
 
 The reader checks the source for these calls first, and says where and how to mend them. This module
 refuses what got around the reader: operators in PyTorch's dispatcher, through which every way to an
-operator leads, and functions made of allowed operators under their own name. "aten::*" refuses all
-operators that compute, while the submission is called: the others allocate, copy, and view a tensor
-in another shape. "softmax_numpy/aten::*" refuses every operator while that function is called.
+operator leads, and, by their names, functions that use only allowed operators. "aten::*" refuses
+all operators that compute, while the submission is called: the other operators allocate, copy, or
+view a tensor in another shape. "softmax_numpy/aten::*" refuses every operator while that function
+is called.
 """
 
 import importlib
@@ -46,7 +47,7 @@ class Rules:
     def call(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function of the submission under these rules.
 
-        name  of the function in the file; "" for a method
+        name  the function's name in the file; "" for a method
         """
         with self._held, self._of_function.get(name, nullcontext()):
             return function(*args, **kwargs)

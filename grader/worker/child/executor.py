@@ -22,7 +22,7 @@ from .raised import FILENAME, describe_worker_error
 class Executor:
     """Answers requests. A request and its reply are headers of `wire`:
 
-    {"op": "prepare", "prelude"}                             -> {"value": what it needs, or ""}
+    {"op": "prepare", "prelude"}                             -> {"value": its `needs`, or ""}
     {"op": "load", "slug", "source", "refuse"?, "theirs"?}   -> {"value": None}
     {"op": "told", "name"}                                   -> {"value": what it keeps or returns}
     {"op": "ping"}                                           -> {"value": None}
@@ -43,11 +43,13 @@ class Executor:
     reply repeats. An array or a tensor of exactly the same form and place as an earlier argument is
     the same object, with the numbers now at that place; {"forget": true} ends this before the call.
     After a call with {"hold": true} tensors and arrays stay here: each crosses as a handle, which
-    later calls can take, and whose "value" is what the tensor then holds. With {"trace": true} the
-    reply has the values that each statement computes (see `tracing`), for a diagnosis.
+    later calls can take; a `get` of its "value" returns what the tensor then holds. With
+    {"trace": true} the reply has the values that each statement computes (see `tracing`), for a
+    diagnosis. `told` returns a variable of the prelude; if that is a function, what it returns.
 
-    A `get` has the values of its names up to one that raises; if the first one does, the exception.
-    Of what is callable, a method say, it has the place in that list: the value stays here.
+    A reply to `get` has the values of the names before the first that raises; if the very first
+    raises, the exception. A callable value, such as a method, stays here: "callable" lists its
+    place among the values.
 
     An exception of the submission crosses as {"error": {"type", "message", "line"}}, with the line
     in the submission, if any.

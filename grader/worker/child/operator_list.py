@@ -30,7 +30,7 @@ _libraries: dict[str, torch.library.Library] = {}  # kept, since a library's ker
 
 
 def refuse_unlisted_worker_operators(open_: Iterable[str], without: Iterable[str]) -> None:
-    """Refuse every operator outside the families of these names and of a tensor's methods.
+    """Refuse every operator outside the families of the `open_` names and of a tensor's methods.
 
     without  methods whose families are refused
     """

@@ -2,7 +2,7 @@
 
 A prelude sets up what the submission will use, and keeps variables for the suite (`Student.told`).
 If the exercise cannot run in this process, the variable `needs` of the prelude says why. The
-submission shares the process with the prelude, so that no verdict may rest on those variables.
+submission shares the process with the prelude, so no verdict may rest on those variables.
 """
 
 from functools import cache

@@ -9,7 +9,7 @@ from functools import lru_cache
 def read_statement(file: str, line: int) -> tuple[int, frozenset[str]]:
     """Return the first line of the statement at `line`, and the names and `self.` names it reads.
 
-    Of a statement with a body, as `for`, only the head counts.
+    In a statement with a body, such as `for`, only the head counts.
     """
     lines = linecache.getlines(file)
     return _map_statements("".join(lines)).get(line, (line, frozenset()))

@@ -1,7 +1,7 @@
 """Records what each statement of an answer computes: for a diagnosis, never in a judged call.
 
-A call is traced with `sys.settrace`. After each statement of the answer's file the numbers, arrays
-and tensors among its variables that changed are copied, with what they were computed from: the
+A call is traced with `sys.settrace`. After each statement of the answer's file, those variables
+that changed and hold numbers, arrays or tensors are copied, with what they were computed from: the
 latest values of the names that the statement reads, and what the functions it calls return.
 """
 
@@ -32,10 +32,10 @@ def record_worker_call(call: Callable[[], Any], files: Collection[str]) -> tuple
     """Return what `call` returns, and each value recorded: (line, name, kind, sources, value).
 
     files    the names of the files whose frames are traced
-    line     of the first line of the statement
+    line     the number of the statement's first line
     kind     "input" or "answer" of the whole call, "argument" or "return" of a function in it, or
              "variable"
-    sources  the places in this list of the values that it was computed from
+    sources  the places in this list of the values from which this value was computed
     value    None if it has too many numbers. The list is empty if there are too many values.
     """
     tracer, before = _Tracer(files), sys.gettrace()

@@ -71,7 +71,7 @@ class ObjectReference:
 def encode_wire(
     value: Any, memory: Writable, handle: Callable[[Any], int], *, dense: bool = False
 ) -> Any:
-    """Return `value` as JSON; array numbers go into `memory`, unknown objects to `handle`.
+    """Return `value` as JSON; the numbers of arrays go to `memory`, other objects to `handle`.
 
     With `dense` (values from a worker) arrays and tensors do not keep their layout.
     """
