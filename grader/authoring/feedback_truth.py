@@ -155,10 +155,9 @@ class NameTruth:
     def _list_unexplained(
         self, run: _AnswerRun, named: ModuleType, failing: Mapping[Input, TrialValues]
     ) -> list[TrialValues]:
-        """Return the failing inputs on which a mistake has other numbers than the answer.
+        """Return the failing inputs on which the named mistake gives other values than the answer.
 
-        They are compared up to the first value of the trial that is wrong; the rest may follow
-        from it.
+        Values are compared up to the first wrong one of the trial; the rest may follow from it.
         """
         other = SideBySide(self._exercise, named, self._trials, INPUT_SECONDS, known_right=False)
         found = []

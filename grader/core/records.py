@@ -165,10 +165,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedMeasurement:
-    """Seconds or bytes of three parties, in the order zero, reference, student.
+    """Seconds or bytes of three parties: zero (the slow one), reference and student, in this order.
 
-    `position` is x: 0 at the zero party, and 1 at 1.2 times the reference. `ratio` is the student's
-    value divided by the reference's.
+    `position` is the student's place on a scale: 0 at the zero, 1 at 1.2 times the reference.
+    `ratio` is the student's value divided by the reference's.
     """
 
     unit: str  # "s" or "bytes"

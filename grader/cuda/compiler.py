@@ -1,8 +1,8 @@
 """Compiles translated answers with g++, and the files themselves with nvcc, if installed.
 
 A compiler that reads a hostile text can be trusted no more than the text's author. So it runs in a
-child with limits, a clean environment and a folder of its own, and where the wall has Landlock it
-can open nothing else; what comes out is bytes, which only a worker ever loads.
+child process with limits, a clean environment and a folder of its own. If the wall (the isolation)
+has Landlock, the child can open no other files. What comes out is bytes, which only a worker loads.
 """
 
 import contextlib

@@ -238,9 +238,9 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
 def _find_graded_failure_line(
     check: CheckResult, answer: Submission, admitted: AdmittedSubmission
 ) -> int:
-    """Return the line of a failure: where an exception was raised, or the function that is meant.
+    """Return the line of a failure: where an exception was raised, or a function that `why` names.
 
-    A cell of a notebook has no line in its file.
+    Return 0 if there is no such line, and for a notebook, whose cells have no line in its file.
     """
     if check.verdict is not Verdict.FAILED or answer.lines:
         return 0

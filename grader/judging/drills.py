@@ -83,7 +83,7 @@ def drill(name: str) -> Drill:
 
 
 def find_judged_hunt(source: str) -> Exercise | None:
-    """Read, without running it, which exercise an answer to a bug hunt was drawn from.
+    """Return the exercise from which a bug hunt was drawn, read from the text of its answer.
 
     Return None if the answer's function `drill` is not as `make drill` writes it.
     """

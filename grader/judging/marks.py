@@ -197,8 +197,8 @@ def trial(*, of: str | Sequence[str]) -> Callable[[F], F]:
     of  the names of these functions or classes
 
     Two answers differ if the script yields different values for them on the same draws; the script
-    judges nothing. It takes `student` and `draw`, and should reach every option, dtype and kind of
-    size of the names, with `draw.sizes` and `draw.choice`.
+    judges nothing. It takes `student` and `draw`, and should try every option and dtype of
+    these functions and every kind of size, with `draw.sizes` and `draw.choice`.
     """
 
     def mark(function: F) -> F:

@@ -141,10 +141,10 @@ class NameTrials:
     def may_be_both(self, one: Mistake, other: Mistake, hardest: TrialInput | None) -> bool:
         """Return whether two mistakes at once may give the student's wrong values on two inputs.
 
-        Where one of them makes no difference, the other must have the student's values by itself.
+        Where one of them makes no difference, the other must give the student's values by itself.
         (Pairs in which one mistake hides the other, or brings it out, are not found.)
 
-        hardest  an input that one of them does not explain alone
+        hardest  an input whose wrong values one of the two does not explain by itself
         """
         found = (islice(self._list_failing_inputs(m), 2 - bool(hardest)) for m in (one, other))
         keys = [key for some in found for key, _ in some] + ([hardest] if hardest else [])

@@ -127,10 +127,10 @@ def _share_pair(
 def _find_share(
     pair: tuple[Mistake, ...], cases: LikeCases, judge: Judge, known: MistakeCatalogue
 ) -> Named:
-    """Return which mistakes of a pair a failed check shows: one, if it alone gives the fault.
+    """Return which mistakes of a pair explain a failed check: only one if that is enough.
 
-    A failed check of half precision or float64 shows none if the pair, found in float32, does not
-    fit it.
+    None explains a failed check of half precision or float64 which the pair, found in float32, does
+    not explain.
     """
     failure = cases.failure
     mine = tuple(m for m in pair if m.of in failure.calls)

@@ -22,8 +22,8 @@ from grader.worker.faults import WorkerFault
 class Student:
     """The functions and classes of one exercise, as attributes.
 
-    leaves_out_meta  make no call with tensors on the device `meta`, and take the devices of its
-                     results for right: PyTorch needs a second for a process's first such call
+    leaves_out_meta  make no call with tensors on the device `meta`; assume that devices are right
+                     (the first such call of a process takes PyTorch about a second)
     """
 
     def __init__(

@@ -61,10 +61,10 @@ class OtherWay:
 def compare_with_model_answer(
     exercise: Exercise, source: str, language: str
 ) -> tuple[ComparedDefinition, ...]:
-    """Return both definitions of each name, in the model answer's order; () without a model answer.
+    """Return each name's definition in the answer and in the model answer; () if there is none.
 
     source    the text of an answer
-    language  "en" or "zh", that of the reasons
+    language  "en" or "zh": of the reasons for what the model answer does
     """
     if not exercise.solution.is_file():
         return ()

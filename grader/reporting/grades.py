@@ -136,7 +136,7 @@ def _list_counted_points(row: StudentRow, weights: Mapping[str, float]) -> Itera
 def render_moodle_csv(summary: ClassSummary) -> str:
     """Return the CSV text for the import of Moodle's gradebook, with the points of canvas.csv.
 
-    Moodle (grade/import/csv/classes/load_data.php) asks which column names the students and which
+    Moodle (grade/import/csv/classes/load_data.php) asks in which column the students are, and which
     grade item each other column is; a row of an unknown user ends the import. So there is no row
     but those of students. An empty field is no grade.
     """

@@ -53,9 +53,11 @@ def read_begun_submission(path: Path, exercise: Exercise) -> Submission:
 def admit_submission(
     answer: Submission, exercise: Exercise, wall: Wall = PROCESS, *, on_cuda: bool = False
 ) -> AdmittedSubmission:
-    """Admit a submission that is in the exercise's language and uses only what is allowed.
+    """Return a submission as it will run, and what each of its functions uses that is not allowed.
 
-    wall  the wall behind which the compiler runs, if the language has one
+    Raises `NotGraded` if a text that should be CUDA C++ is not.
+
+    wall  the wall behind which a compiler runs, if the language needs a compiler
     """
     found = read_submission_outline(answer, exercise)
     problems = {n: clean_worker_text(why) for n, why in found["problems"].items()} | {

@@ -50,10 +50,10 @@ class ChangeableText(Protocol):
         """Return the text that was loaded."""
 
     def change(self) -> AbstractContextManager[Callable[[str], bool]]:
-        """Return a context in which other texts are loaded; afterwards this one is loaded again.
+        """Return a context in which other texts can be loaded; at its end `source` is loaded again.
 
         The context gives a function that loads a text and returns whether it could be loaded. The
-        function raises `WorkerFault` if the worker has ended: then no other text is loaded.
+        function raises `WorkerFault` if the worker has ended; after that nothing can be loaded.
         """
 
 

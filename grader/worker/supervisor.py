@@ -194,9 +194,10 @@ class Supervisor:
 
     @contextmanager
     def change(self) -> Iterator[Callable[[str], bool]]:
-        """Let changed texts run in the worker, then end it; the next request starts a new worker.
+        """Let changed versions of the answer run in the worker, then end the worker.
 
-        No verdict depends on what these texts do: if one ends the worker, that is no disturbance.
+        The next request starts a new one. No verdict depends on what the versions do: if one ends
+        the worker, that does not count as a disturbance.
         """
         self._ensure_started()
         limits, killed, generation = self._limits, self._killed, self.generation

@@ -4,8 +4,8 @@ A suite's `show.py` has three functions, and imports nothing of ours but the ref
 
     inputs(sentence) -> {name: tensor}           what the example is computed from
     steps(**inputs) -> {name: (letters, value)}  every step of the reference, in order, in PyTorch
-    asked(student, **inputs) -> {name: call, or a list: the first call whose function is written
-                                 counts}         what the student's functions say of these steps
+    asked(student, **inputs) -> {name: call}     what the student's functions say of these steps;
+                                                 of a list of calls the first that is written
 """
 
 from collections.abc import Callable, Mapping, Sequence

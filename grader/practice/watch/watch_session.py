@@ -68,9 +68,9 @@ def prepare_to_watch() -> None:
 
 
 class WatchSession:
-    """A watch session: a warm nursery, the last report on every exercise, and the view.
+    """A watch session: a nursery, which starts workers fast; each exercise's last report; the view.
 
-    moves_on  once an exercise is passed, grade those after it until one is not
+    moves_on  when an exercise is passed, grade the next ones up to the first that is not
     """
 
     def __init__(

@@ -30,9 +30,11 @@ _libraries: dict[str, torch.library.Library] = {}  # kept, since a library's ker
 
 
 def refuse_unlisted_worker_operators(open_: Iterable[str], without: Iterable[str]) -> None:
-    """Refuse every operator outside the families of the `open_` names and of a tensor's methods.
+    """Allow only operators of the same family as an `open_` name or a tensor's method.
 
-    without  methods whose families are refused
+    A family is an operator with its variants, such as `add` and `add_`.
+
+    without  methods whose families are refused all the same
     """
     methods = {name for name in dir(torch.Tensor) if not name.startswith("_")}
     families = {find_worker_operator_family(name) for name in (*open_, *methods)} - {
