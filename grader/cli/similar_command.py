@@ -29,7 +29,9 @@ def similar(
         typer.Option(help="Compare with these as well: an earlier class, or a folder of answers."),
     ] = None,
     least: Annotated[int, typer.Option(min=1, help="Tokens that two must have in common.")] = 40,
-    most: Annotated[int, typer.Option(min=1, help="How many pairs and groups are listed.")] = 50,
+    most: Annotated[
+        int, typer.Option(min=1, help="How many groups are listed; the smallest is a pair.")
+    ] = 50,
     output: Annotated[
         Path | None, typer.Option("-o", help="Write a page with the pairs side by side.")
     ] = None,
