@@ -20,7 +20,7 @@ from grader.authoring.mutants import (
 )
 from grader.authoring.touched_checks import Calls, list_touched_checks
 from grader.core import catalog
-from grader.core.records import Exercise
+from grader.core.records import Exercise, Verdict
 from grader.cuda import compiled_answer as cuda
 from grader.judging import suite_runner
 from grader.judging.case import CURRENT_CASE, Rule
@@ -152,7 +152,8 @@ def _list_calls_of_checks(slug: str) -> Calls:
     """Return what each check calls of the solution, once in a process."""
     exercise = catalog.find_catalog_exercise(slug)
     checks = run_suite_on_mutant(exercise, load_solution_to_prove(exercise))
-    return {check.id: check.calls for check in checks}
+    # A check that did not pass may have ended before its last call: it is run whatever it called.
+    return {c.id: c.calls if c.verdict is Verdict.PASSED else () for c in checks}
 
 
 def measure_headroom_of_case(

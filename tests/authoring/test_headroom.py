@@ -10,6 +10,7 @@ from rich.console import Console
 from grader.authoring import headroom, headroom_table
 from grader.authoring.headroom import SOLUTION, Headroom, HeadroomPlace, MeasuredHeadroom, Rejection
 from grader.core import catalog
+from grader.core.records import Verdict
 from grader.judging import agree, suite_runner, tolerance
 from grader.judging.case import CURRENT_CASE, Case, Rule
 from grader.judging.student import Student
@@ -174,3 +175,23 @@ def test_the_command_measures_in_processes_and_says_whether_all_is_right(monkeyp
     exercise = catalog.find_catalog_exercise("ex09_gradients")
     assert headroom_table.print_headroom([exercise], 1, console, variants=False)
     assert "0 rejected" in console.export_text()
+
+
+def test_a_check_that_the_solution_fails_is_run_on_every_variant(monkeypatch):
+    variant = next(v for v in suite_runner.list_suite_variants(EXERCISE) if "numpy" in v.of)
+    before = headroom.run_suite_on_mutant
+
+    def failed(*args):
+        return [
+            replace(c, verdict=Verdict.FAILED) if c.id == "test_gradients" else c
+            for c in before(*args)
+        ]
+
+    headroom._list_calls_of_checks.cache_clear()
+    sound = {case.check.id for case in headroom._list_headroom_cases(EXERCISE, variant.id)}
+    headroom._list_calls_of_checks.cache_clear()
+    monkeypatch.setattr(headroom, "run_suite_on_mutant", failed)
+    broken = {case.check.id for case in headroom._list_headroom_cases(EXERCISE, variant.id)}
+    headroom._list_calls_of_checks.cache_clear()
+    assert "test_gradients" not in sound
+    assert broken == sound | {"test_gradients"}
