@@ -86,7 +86,7 @@ class Draw:
             case Hard.ONE:
                 return list(hard.make_unit_case_sizes(sizes))
             case Hard.LONG:
-                return list(hard.long_sizes(sizes, limits or {}))
+                return list(hard.make_long_case_sizes(sizes, limits or {}))
         return [sizes] if sizes else []
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
@@ -119,7 +119,7 @@ class Draw:
             [drawn],
             [drawn],
             list(hard.make_unit_case_sizes(drawn)),
-            list(hard.long_sizes(drawn, {})),
+            list(hard.make_trial_case_sizes(drawn)),
         ]
         if any(name.startswith("L") for name in sizes):
             kinds.append(list(hard.make_square_case_sizes(drawn)))

@@ -50,12 +50,23 @@ def make_unit_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
     yield dict.fromkeys(sizes, 1)
 
 
-def long_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
-    """Yield the sizes with each size in turn set just beyond each of `LIMITS`.
+def make_long_case_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[Sizes]:
+    """Yield the sizes with each size in turn set just beyond the last of `LIMITS`.
 
-    limits  by size, the last of `LIMITS` to go beyond, if going beyond all would cost too much
+    What is beyond the last is beyond all: an answer that ends at 64 is found out by 1025 as well.
+    A batch is 1 unless it is the one that is long.
+
+    limits  by size, the last of `LIMITS` to go beyond, if 1024 would cost too much; 0 for none
     """
+    few = {**sizes, "B": 1} if "B" in sizes else sizes
     for name in sizes:
-        for limit in LIMITS:
-            if limit <= limits.get(name, MAX_BATCH if name == "B" else LIMITS[-1]):
-                yield {**sizes, name: limit + 1}
+        most = limits.get(name, MAX_BATCH if name == "B" else LIMITS[-1])
+        passed = [limit for limit in LIMITS if limit <= most]
+        if passed:
+            yield {**few, name: passed[-1] + 1}
+
+
+def make_trial_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:
+    """Yield the sizes with each size in turn set just beyond each of `LIMITS` (a batch: 64)."""
+    for last in LIMITS:
+        yield from make_long_case_sizes(sizes, dict.fromkeys(sizes, last) | {"B": MAX_BATCH})

@@ -1,5 +1,7 @@
 """Checks inputs, layouts, state, empty sizes, devices and refusals of fast_attention."""
 
+from itertools import product
+
 import torch
 from torch import bfloat16, float16, float32, float64
 
@@ -7,11 +9,14 @@ from grader.judging import Hard, agree, expect, lasting, rejects, same, untouche
 from grader.suites.ex08_cuda_sdpa.calls import OPTIONS, agree_output, options_of, qkv
 from grader.suites.ex08_cuda_sdpa.kernels import agree_backend
 
+SOME = (), ("causal",), ("keep", "bias"), ("causal", "keep", "bias")  # each option, and all
+
 
 def inputs_left_alone(student, draw):
     """Check, in every dtype and with all options, that inputs stay and answers repeat."""
     for dtype in (float32, float64, float16, bfloat16):
-        for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
+        groups = (1, 2) if dtype is float32 else (2,)
+        for group, names in product(groups, OPTIONS):
             q, k, v = qkv(draw, dtype, group)
             options = options_of(draw, names, q, k, empty=True)
             for name in ("bias", "keep") if group == 2 else ():  # as small as they may be
@@ -29,7 +34,7 @@ def any_layout(student, draw):
     strided = [x.mT.contiguous().mT for x in (q, k, v)]
     expanded = [x[:1, :, :1].expand(x.shape) for x in (q, k, v)]
     for inputs in (turned, strided, expanded):
-        for names in OPTIONS:
+        for names in SOME:
             options = options_of(draw, names, q, k, empty=True)
             agree_output(student, *inputs, **options)
             flat = {n: x if x is True else x[0].mT.contiguous().mT for n, x in options.items()}
@@ -65,7 +70,7 @@ def nothing_remembered(student, draw):
 def empty(student, draw, device):
     """Check no sequence, no query, or no key: a query without keys gets zeros."""
     for sizes in ({"B": 0}, {"Lq": 0}, {"Lk": 0}):
-        for group, names in ((g, names) for g in (1, 2) for names in OPTIONS):
+        for group, names in product((1, 2), OPTIONS):
             q, k, v = qkv(draw, group=group, D=7, **sizes)
             full = (*q.shape[:-1], k.shape[-2])
             made = {"keep": torch.ones(full, dtype=torch.bool, device=device), "causal": True}
@@ -84,7 +89,7 @@ def on_its_device(student, draw):
     """Check that all tensors are made on the inputs' device, with meta tensors, on any machine."""
     draw.hard(Hard.DEVICE)
     for names in OPTIONS:
-        for Lq in (1, 5, 9, 12):
+        for Lq in (1, 12):
             q, k, v = qkv(draw, group=2, Lq=Lq)
             options = options_of(draw, names, q, k)
             given = {n: x if x is True else x.to("meta") for n, x in options.items()}
@@ -104,7 +109,7 @@ def misfits_refused(student, draw):
     attend = student.fast_attention
     draw.hard(Hard.FAILED)
     q, k, v = qkv(draw, group=3, H=2, D=8)
-    for names in OPTIONS:
+    for names in SOME:
         options = options_of(draw, names, q, k)
         for n in (7, 1, 9, draw.integer(20, 99)):
             wide = draw.normal(2, 2, 9, n)

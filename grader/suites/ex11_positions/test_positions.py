@@ -216,7 +216,8 @@ def test_grid_manners(student, draw, dtype):
               wide.expand(shape), wide[:0]):  # fmt: skip
         agree(untouched(lambda x=x: student.rope_3d(x, grid)), reference.rope_3d(x, grid))
     ordinary = {"B": 2, "F": 2, "R": 3, "C": 2, "D": 4}
-    for sizes in [*draw.hard(Hard.ONE, **ordinary), *draw.hard(Hard.LONG, LONGEST, **ordinary)]:
+    many = draw.hard(Hard.LONG, LONGEST, **ordinary) if dtype is float32 else []
+    for sizes in [*draw.hard(Hard.ONE, **ordinary), *many]:
         batch, *grid, pairs = sizes.values()
         x = draw.normal(batch, grid[0] * grid[1] * grid[2], 2 * max(3, pairs), dtype=dtype)
         for given in {}, {"base": 500.0}:

@@ -35,7 +35,7 @@ def test_norm(student, draw, device, case):
         fresh = student.RMSNorm(width)
         agree(fresh.read("weight"), torch.ones(width), says="weight of a new RMSNorm")
         draw.hard(Hard.OPTIONS)
-        for options in ({}, {"eps": 0.1}, {"eps": 0.0}):
+        for options in ({"eps": 0.1}, {"eps": 0.0}, {})[2 * isinstance(case, Hard) :]:
             module, right = pair(student, draw, device, "RMSNorm", width, **options)
             x = draw.normal(*shape, width)
             agree(module(x), right(x))
@@ -107,7 +107,8 @@ def test_feed_forward(student, draw, device, case, dtype):
     for *shape, width, hidden in (s.values() for s in calls(draw, case, FED)):
         module, right = pair(student, draw, device, "FeedForward", width, hidden, dtype=dtype)
         x, strided = draw.normal(*shape, width, dtype=dtype), draw.strided(2, 2, width, dtype=dtype)
-        token_by_token(module, right, x, x[0, 0], x[:0], x[:1].expand(3, *x.shape[1:]), strided)
+        views = x[0, 0], x[:0], x[:1].expand(3, *x.shape[1:]), strided
+        token_by_token(module, right, x, *(() if isinstance(case, Hard) else views))
     state = right.state_dict()  # gradients jump where a hidden number is almost 0: none shall be
     state["w1.bias"] = 8.0 * state["w1.bias"].sign()
     module.load_state_dict(state, strict=False)

@@ -3,7 +3,7 @@
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard
-from grader.judging.hard import LIMITS, long_sizes
+from grader.judging.hard import make_long_case_sizes
 
 HALVES = [float16, bfloat16]
 # d_model, heads, places of a key without and with rotation, of a value, kv_rank, q_rank, base
@@ -39,10 +39,10 @@ WIDTHS = {"E": 6, "H": 2, "nope": 3, "rope": 2, "value": 2, "rank": 5, "q_rank":
 LONG = {"B": 1, "Lt": 3, **WIDTHS}
 SIZES = [  # kinds of sizes, and which of them
     *[("ordinary", i) for i in range(len(LAYERS))],
-    *[(Hard.LONG, i) for i, _ in enumerate(long_sizes(LONG, {}))],
+    *[(Hard.LONG, i) for i, _ in enumerate(make_long_case_sizes(LONG, {}))],
 ]
 ONES = len(LONG) + 1
-LONG_TEXTS = [(None, i) for i in range(len(LIMITS))]
+LONG_TEXT = None, None
 
 
 def layer_case(draw, kind, which):
@@ -62,7 +62,7 @@ def hard_caches(draw):
         yield s["B"], s["Lmax"], s["rank"], 2 * s["pairs"]
 
 
-def long_text(draw, which):
-    """Return the tokens of each call, for a text beyond 64, 128, 256 or 1024 tokens."""
-    [*_, length] = draw.hard(Hard.LONG, Ltext=5)[which].values()
+def long_text(draw):
+    """Return the tokens of each call, for a text beyond 1024 tokens."""
+    [length] = (sizes["Ltext"] for sizes in draw.hard(Hard.LONG, Ltext=5))
     return [length - 3, 1, 2]

@@ -23,7 +23,7 @@ from grader.suites.ex13_mla.caches import (
 )
 from grader.suites.ex13_mla.cases import (
     HALVES,
-    LONG_TEXTS,
+    LONG_TEXT,
     NARROW,
     PLAIN,
     REFUSED,
@@ -99,12 +99,12 @@ def test_cache_refuses(student, draw, device, old, latent, k_rope, numbers):
 
 
 @check(points=1, needs=[test_values, test_cache])
-@pytest.mark.parametrize("sizes, chunks", [*TEXTS, *LONG_TEXTS])
+@pytest.mark.parametrize("sizes, chunks", [*TEXTS, LONG_TEXT])
 def test_with_cache(student, draw, device, sizes, chunks):
     """With a cache the layer answers the same in chunks of any size, until the cache is full and
     after a reset; texts do not mix."""
     if sizes is None:
-        read_long(student, draw, device, chunks, absorbed=False)
+        read_long(student, draw, device, absorbed=False)
     else:
         draw.hard(Hard.FULL)
         read_texts(student, draw, device, sizes, chunks, float32, ways=[False])

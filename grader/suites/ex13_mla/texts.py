@@ -42,9 +42,9 @@ def read_text(student, draw, device, sizes, chunks, dtype, absorbed):
     read_texts(student, draw, device, sizes, chunks, dtype, [absorbed])
 
 
-def read_long(student, draw, device, which, absorbed):
+def read_long(student, draw, device, absorbed):
     """Read one text of many tokens, into a cache that fills."""
-    chunks = long_text(draw, which)
+    chunks = long_text(draw)
     sizes = (4, 1, 2, 2, 2, 2)
     layer, right = new_layers(student, draw, device, sizes, float32)
     layer.requires_grad_(False)

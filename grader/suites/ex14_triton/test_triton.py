@@ -16,6 +16,7 @@ CAUSAL = [
     *[(3, 300, 128), (260, 20, 16)],
 ]
 FEW = {"B": 1, "H": 1, "Lq": 3, "Lk": 17}
+OF_KIND = {Hard.ONE: {"B": 2, "H": 2}, Hard.SQUARE: {"Lk": 5}}
 # Heads of all batches lie in one direction of the grid, and each costs the interpreter 4 ms.
 LONGEST = {"B": 0, "H": 64}
 LARGE = [((2, 3), 1000, 1000, 64), ((1, 2), 300, 2100, 128), ((3, 1), 777, 200, 32)]
@@ -89,7 +90,7 @@ def test_attention(student, draw, kind):
     from one query and one key to many tiles, and for one or many heads."""
     sizes = [(1, 1, *size) for size in SIZES]
     if kind:
-        few = FEW | {"B": 2, "H": 2} if kind is Hard.ONE else FEW
+        few = FEW | OF_KIND.get(kind, {})
         sizes = [(*size.values(), 16) for size in draw.hard(kind, LONGEST, **few)]
     for batch, heads, q_len, k_len, width in sizes:
         q, k, v = qkv(draw, q_len, k_len, width, lead=(batch, heads))
