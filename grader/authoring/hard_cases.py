@@ -12,10 +12,9 @@ The kinds are those of `grader.judging.hard`. Where the manifest shows that a ki
 parameter called `device`, one length alone), the file need not name the kind.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.authoring.solution_part import judge_solution_for_proof
 from grader.core.records import Exercise
 from grader.core.toml_file import TEXTS, BadFile, TomlKind, TomlTable, read_toml_table
 from grader.judging import suite_runner
@@ -126,14 +125,19 @@ def _can_hard_kind_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
     return True
 
 
-def list_hard_statements_unrun(exercise: Exercise) -> list[str]:
-    """Run the suite on the solution; return the statements of `hard.toml` that no check ran."""
+def list_hard_statements_unrun(
+    exercise: Exercise, hard: Mapping[str, Iterable[Sequence[str]]]
+) -> list[str]:
+    """Return the statements of `hard.toml` that no check ran.
+
+    hard  of each check the names that it calls, each with a hard kind: the proof of the solution
+    """
     if exercise.hunts:
         return []
-    judge = judge_solution_for_proof(exercise)
+    ran = {(name, kind, check) for check, run in hard.items() for name, kind in run}
     return [
         f"{check} does not run {one.kind} on {one.name}"
         for one in read_hard_statements(exercise)
         for check in one.checks
-        if (one.name, one.kind.value, check) not in judge.hard
+        if (one.name, one.kind.value, check) not in ran
     ]

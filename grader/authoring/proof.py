@@ -5,7 +5,8 @@ There are six kinds of proof. A result is plain data, which can be stored and se
     caught    {"verdict", "earned", "faults", "named"} of each named mistake, "named" left empty
     mistakes  the same with the names that a report would give; takes several times as long
     variants  {"lost"} of each right variant: the checks without all points, or why not graded
-    solution  {"lost", "calls"}: `calls` are the names that each check calls
+    solution  {"lost", "calls", "hard"}: `calls` are the names that each check calls, `hard` lists
+              these names with the hard kinds of input on which the check calls them
     skeleton  {"lost"}: points that a skeleton earned, or a message that it did not get
     drills    {"fault"} of each drill: the first failure; "" if the drill has no mistake
 """
@@ -194,6 +195,7 @@ def _prove_solution(exercise: Exercise, _: str, __: Calls) -> Result:
     return {
         "lost": right_answers.list_lost_proof_points(report),
         "calls": {check.id: sorted(check.calls) for check in report.checks},
+        "hard": {check.id: sorted(check.hard) for check in report.checks},
     }
 
 

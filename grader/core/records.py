@@ -142,6 +142,7 @@ class CheckResult:
     where: str = ""  # the case that failed
     diagnosis: Diagnosis | None = None
     calls: frozenset[str] = frozenset()  # the student's names that it called
+    hard: frozenset[tuple[str, str]] = frozenset()  # of these the name, and a hard kind of input
     line: int = 0  # of the student's file to which a failure points; 0 if it is not known
     seconds: float = 0.0
 

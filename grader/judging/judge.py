@@ -46,6 +46,7 @@ class _Tally:
     grader_fault: str = ""
     not_run: str = "no case of it could be asked"  # why, if none was
     calls: set[str] = field(default_factory=set)
+    hard: set[tuple[str, str]] = field(default_factory=set)
     seconds: float = 0.0
     cases: list[CheckCase] = field(default_factory=list)
     passed: list[CheckCase] = field(default_factory=list)
@@ -84,7 +85,6 @@ class Judge:
         self._decided: set[str] = set()  # checks that failed or had their last case
         self.before_case: Callable[[], None] = lambda: None  # may raise, to end between two cases
         self.errors: list[str] = []  # faults of the suite itself
-        self.hard: set[tuple[str, str, str]] = set()  # (name of the student's, kind, check) run
 
     def draw_for(self, name: str, *again: str) -> Draw:
         """Return the draws of the case `name`; order, selection and restarts do not change them."""
@@ -211,12 +211,9 @@ class Judge:
 
     def _record_outcome(self, tally: _Tally, case: CheckCase, error: BaseException | None) -> None:
         """Record the outcome of a case that ran."""
-        tally.calls |= CURRENT_CASE.get().called
-        self.hard |= {
-            (name, kind, case.check.id)
-            for name in CURRENT_CASE.get().called
-            for kind in CURRENT_CASE.get().hard
-        }
+        called = CURRENT_CASE.get().called
+        tally.calls |= called
+        tally.hard |= {(name, kind) for name in called for kind in CURRENT_CASE.get().hard}
         if error is None:
             tally.passed.append(case)
         elif isinstance(error, StudentFault):
@@ -285,8 +282,8 @@ class Judge:
             verdict, why = Verdict.NOT_RUN, tally.not_run
         return CheckResult(
             id=check.id, says=check.says, verdict=verdict, points=check.points, why=why,
-            where=tally.where, calls=frozenset(tally.calls), seconds=tally.seconds,
-            line=tally.failed.fault.line if tally.failed else 0,
+            where=tally.where, calls=frozenset(tally.calls), hard=frozenset(tally.hard),
+            seconds=tally.seconds, line=tally.failed.fault.line if tally.failed else 0,
         )  # fmt: skip
 
 

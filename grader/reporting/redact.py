@@ -49,7 +49,9 @@ def _redact_reported_mistakes(c: CheckResult) -> CheckResult:
 
 def _redact_reported_check(c: CheckResult) -> CheckResult:
     why = c.why if c.verdict in (Verdict.NOT_RUN, Verdict.BLOCKED) else ""
-    return replace(c, why=why, where="", diagnosis=None, calls=frozenset(), line=0)
+    return replace(
+        c, why=why, where="", diagnosis=None, calls=frozenset(), hard=frozenset(), line=0
+    )
 
 
 def _redact_reported_timing(s: Speed) -> Speed:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from grader.authoring.hard_cases import list_hard_statements_unrun
 from grader.authoring.mutants import CaughtMistake
 from grader.authoring.proof import run_proofs
 from grader.authoring.proof_store import ProofStore
@@ -37,6 +38,12 @@ def test_every_right_variant_earns_everything(exercise, proof):
 @each
 def test_the_solution_earns_everything(exercise, proof):
     assert proof("solution", exercise)[exercise.slug]["lost"] == []
+
+
+@each
+def test_the_solution_is_asked_the_hard_kinds_that_the_suite_states(exercise, proof):
+    ran = proof("solution", exercise)[exercise.slug]["hard"]
+    assert list_hard_statements_unrun(exercise, ran) == []
 
 
 @each
