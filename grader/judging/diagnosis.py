@@ -42,7 +42,7 @@ def _diagnose_in_time(
         mended: dict[str, PinnedLine] = {}
 
         def mend(failures: Sequence[CheckFailure], trials: NameTrials) -> Collection[str]:
-            mended.update(find_repaired_lines(failures, judge, trials, plainest))
+            mended.update(find_repaired_lines(exercise, failures, judge, trials, plainest))
             return mended
 
         # The line is what a bug hunt asks for.

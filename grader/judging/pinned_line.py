@@ -106,12 +106,15 @@ def name_pinned_line(found: PinnedLine, answer: Submission | None) -> PinnedLine
 def trace_case(
     student: Student, judge: Judge, case: CheckCase, calls: int = MAX_TRACED_CALLS
 ) -> list[Trace]:
-    """Run a case, traced; return the trace of each call, of the first `calls` at most."""
+    """Run a case, traced; return the trace of each call, of the first `calls` at most.
+
+    No call is begun when no time is left.
+    """
     found: list[Trace] = []
 
     def receive(sent: object) -> None:
         found.append(read_trace(sent))
-        if len(found) == calls:
+        if len(found) == calls or not is_time_left():
             raise StudentFault("enough calls were traced")
 
     with trace_student_calls(student, receive):

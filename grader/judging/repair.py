@@ -1,9 +1,10 @@
 """Finds the line of an answer in which one change mends a failed check.
 
-Changes of the student's text are tried in the student's worker, the likeliest first: operators,
-constants, arguments, names. A change mends if it passes the failed case, the other failures in the
-same functions, the cases that passed, and fresh inputs. If all changes that mend lie in one
-statement, that is the line; the report says the kind of the change, but not the change itself.
+Changes of the student's text are tried in the student's worker: those of suspect lines first, and
+of these the likeliest: operators, constants, arguments, names. A change mends if it passes the
+failed case, the other failures in the same functions, the cases that passed, and fresh inputs. If
+all changes that mend lie in one statement, that is the line; the report says the kind of the
+change, but not the change itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from functools import partial
 from itertools import groupby
 
 from grader.core.diagnosis_records import PinnedLine
+from grader.core.records import Exercise
 from grader.judging import naming, time_limit
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase
@@ -21,6 +23,7 @@ from grader.judging.student_file import (
     find_judged_submission,
     leave_out_meta,
 )
+from grader.judging.suspect_lines import find_suspect_lines, list_solution_methods
 from grader.judging.time_limit import OutOfTime, check_time, is_time_left, limit_time
 from grader.judging.trial_run import WantedInput
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
@@ -44,7 +47,7 @@ _PROBE, _PROBE_RAISES = "1/0", "ZeroDivisionError"
 
 
 def find_repaired_lines(
-    failures: Sequence[CheckFailure], judge: Judge, trials: NameTrials,
+    exercise: Exercise, failures: Sequence[CheckFailure], judge: Judge, trials: NameTrials,
     plainest: dict[str, CheckFailure],
 ) -> dict[str, PinnedLine]:  # fmt: skip
     """Return, by failed check, the line in which a change mends it; {} if there is none.
@@ -66,7 +69,7 @@ def find_repaired_lines(
                 searched += 1
                 alike = [f for f in failures if f.calls <= failure.calls]
                 one = plainest[failure.check]
-                search = _Search(failure, alike, judge, trials, one, text)
+                search = _Search(exercise, failure, alike, judge, trials, one, text)
                 if (line := search.find_line()) is not None:
                     found |= {f.check: line for f in alike}
         except (OutOfTime, WorkerFault, UnreadableContent):
@@ -78,14 +81,16 @@ class _Search:
     """The search for what mends one failed check."""
 
     def __init__(
-        self, failure: CheckFailure, alike: Sequence[CheckFailure], judge: Judge,
-        trials: NameTrials, plainest: CheckFailure, text: ChangeableText,
+        self, exercise: Exercise, failure: CheckFailure, alike: Sequence[CheckFailure],
+        judge: Judge, trials: NameTrials, plainest: CheckFailure, text: ChangeableText,
     ) -> None:  # fmt: skip
         """Prepare the tests: first the cheap one that most changes fail, last the passed cases.
 
         alike  the failures that call only functions that `failure` calls too
         """
         self._judge, self._text = judge, text
+        self._suspects = find_suspect_lines(exercise, plainest, judge)
+        self._methods = list_solution_methods(exercise)
         self._leaves_out = trials.leaves_out_meta
         self._names = naming.find_blamed_names(failure, judge)
         self._places: dict[int, list[Edit]] = {}  # the statements at a line
@@ -111,8 +116,9 @@ class _Search:
         """Return the line of the changes that mend: of the likeliest kinds with which any does."""
         refused = [name.split(".")[-1] for name in self._judge.student.list_refused()]
         edits: list[Edit] = ask_submission_reader(
-            "repairs", self._text.source, names=sorted(self._names), refused=refused
-        )
+            "repairs", self._text.source, names=sorted(self._names), refused=refused,
+            suspects=sorted(self._suspects), methods=self._methods,
+        )  # fmt: skip
         for edit in edits:
             if edit["kind"] == "STATEMENT":
                 self._places.setdefault(edit["statement"], []).append(edit)

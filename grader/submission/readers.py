@@ -93,11 +93,9 @@ def read_definitions_of_submission(content: bytes) -> ReaderReply:
         return {}
 
 
-def read_repairs_of_submission(
-    content: bytes, *, names: Sequence[str], refused: Sequence[str] = ()
-) -> list[ReaderReply]:
-    """Return edits of a Python file that may mend it, for failures of some names."""
-    return list_repairs_of_submission(_decode_submission_content(content), names, refused)
+def read_repairs_of_submission(content: bytes, **given: Any) -> list[ReaderReply]:
+    """Return edits of a Python file that may mend it; `given` as for the function called here."""
+    return list_repairs_of_submission(_decode_submission_content(content), **given)
 
 
 def read_letters_of_submission(content: bytes, *, language: str) -> ReaderReply:

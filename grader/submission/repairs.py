@@ -30,8 +30,9 @@ REMOVALS = frozenset((ReplacementKind.STATEMENT.name, ReplacementKind.CONDITION.
 MAX_EDITS = 3000
 MAX_SOURCE_BYTES = 100_000
 MAX_CHANGED_BYTES = 1000  # of one node
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert, ast.Raise)
 # The likeliest first; before them, with rank 0, all other kinds.
-_RANKS = (
+_KINDS = (
     frozenset((ReplacementKind.SIGN_ADDED, ReplacementKind.FUNCTION, ReplacementKind.KEYWORD)),
     frozenset(
         (
@@ -47,26 +48,35 @@ _RANKS = (
     frozenset((ReplacementKind.CALL_ADDED,)),
 )
 
+_ALL = range(len(_KINDS) + 1)
+# Places (0: suspect lines, 1: the functions that these call, 2: all others) and the kinds of their
+# changes, in the order in which they are listed, until there are `MAX_EDITS`.
+_PASSES = ((0, _ALL), (1, _ALL), (2, _ALL[:3]), (2, _ALL[3:]))
+
 Edit = dict[str, Any]
 
 
 def list_repairs_of_submission(
-    source: str, names: Collection[str], refused: Collection[str] = ()
-) -> list[Edit]:
+    source: str, names: Collection[str], refused: Collection[str] = (),
+    suspects: Collection[int] = (), methods: Sequence[str] = (),
+) -> list[Edit]:  # fmt: skip
     """Return edits of the definitions that some functions and classes need, the likeliest first.
 
     names    the functions and classes; their own definitions come before those that they use
     refused  the last parts of names that the exercise does not allow: no change adds them
+    suspects lines whose statements come first, and then the functions that these call
+    methods  calls that may be added to any value, beside those of the file: "_.transpose(1, 2)"
 
     An edit is {"line", "statement", "kind", "rank", "start", "end", "text"}: the line of what is
-    changed, the line of its statement, the kind of change, how likely it is (0: the likeliest),
-    where the replaced bytes start and end, and the text that replaces them.
+    changed, the line of its statement, the kind of change, how likely it is ([0, 0]: the
+    likeliest; the place, and the kind), where the replaced bytes start and end, and the text that
+    replaces them.
     Nothing in a `while` loop is changed, so that no changed loop is endless.
     """
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:
         return []
     tree = remove_changed_docstrings(parse_submission(source))
-    lister = _RepairLister(source, tree, refused)
+    lister = _RepairLister(source, tree, refused, frozenset(suspects), methods)
     users, wanted = reach.list_mechanical_users(source), frozenset(names)
     own = [node for node in tree.body if not wanted.isdisjoint(_list_names(node))]
     used = [
@@ -74,8 +84,8 @@ def list_repairs_of_submission(
         if node not in own and any(not wanted.isdisjoint(users[n]) for n in _list_names(node))
     ]  # fmt: skip
     found: dict[tuple[int, int, str], Edit] = {}
-    for ranks in ((0, 1, 2), range(3, len(_RANKS) + 1)):
-        edits = chain.from_iterable(lister.list_edits(node, ranks) for node in (*own, *used))
+    for place, ranks in _PASSES:
+        edits = chain.from_iterable(lister.list_edits(node, place, ranks) for node in (*own, *used))
         for edit in islice(edits, MAX_EDITS - len(found)):
             found.setdefault((edit["start"], edit["end"], edit["text"]), edit)
     return sorted(found.values(), key=lambda edit: edit["rank"])  # stable: own definitions first
@@ -99,34 +109,58 @@ def _list_names(node: ast.stmt) -> set[str]:
 
 
 class _RepairLister:
-    def __init__(self, source: str, tree: ast.Module, refused: Collection[str]) -> None:
+    def __init__(
+        self, source: str, tree: ast.Module, refused: Collection[str],
+        suspects: frozenset[int], methods: Sequence[str],
+    ) -> None:  # fmt: skip
         lines = source.encode("utf-8", "surrogatepass").split(b"\n")
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._words = read_file_words(tree, refused)
+        self._words.methods.extend(m for m in methods if m not in self._words.methods)
+        self._suspects = suspects
+        # The functions and methods that a suspect statement calls.
+        self._called = {
+            name_called(node)
+            for statement in ast.walk(tree)
+            if isinstance(statement, _SIMPLE) and statement.lineno in suspects
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Call)
+        }
 
-    def list_edits(self, definition: ast.stmt, ranks: Collection[int]) -> Iterator[Edit]:
-        """Yield the edits of these ranks of a definition at the top of the file."""
-        names: dict[int, tuple[Sequence[str], Sequence[str]]] = {}
+    def list_edits(
+        self, definition: ast.stmt, place: int, kinds: Collection[int]
+    ) -> Iterator[Edit]:
+        """Yield the edits of these kinds, at this place, of a definition at the top of the file."""
+        scopes: dict[int, tuple[str, Sequence[str], Sequence[str]]] = {}
         for scope in (n for n in ast.walk(definition) if isinstance(n, ast.FunctionDef)):
-            names |= dict.fromkeys(map(id, ast.walk(scope)), _list_scope_names(scope))
-        for node, place in list_changed_places(definition, (ast.While,)):
+            named = scope.name, *_list_scope_names(scope)
+            scopes |= dict.fromkeys(map(id, ast.walk(scope)), named)
+        for node, at in list_changed_places(definition, (ast.While,)):
             if isinstance(node, ast.While) or not isinstance(node, ast.expr | ast.stmt | ast.Slice):
                 continue
             span = self._find_span(node)
-            if span is None or _is_unchanged_call(node) or _is_unchanged_call(place.parent):
+            if span is None or _is_unchanged_call(node) or _is_unchanged_call(at.parent):
                 continue
-            known, parameters = names.get(id(node), ((), ()))
-            where = Surroundings(place.parent, place.field, self._words, known, parameters)
-            for rank, (kind, other) in _rank_replacements(node, place, where):
-                if rank not in ranks:
+            within, known, parameters = scopes.get(id(node), ("", (), ()))
+            lines = node.lineno, at.statement.lineno
+            if self._find_place(lines, within) != place:
+                continue
+            where = Surroundings(at.parent, at.field, self._words, known, parameters)
+            for number, (kind, other) in _rank_replacements(node, at, where):
+                if number not in kinds:
                     continue
                 yield {
-                    "line": node.lineno, "statement": place.statement.lineno, "kind": kind.name,
-                    "rank": rank, "start": span[0], "end": span[1],
-                    "text": _write_changed(other, place),
+                    "line": lines[0], "statement": lines[1], "kind": kind.name,
+                    "rank": [place, number], "start": span[0], "end": span[1],
+                    "text": _write_changed(other, at),
                 }  # fmt: skip
+
+    def _find_place(self, lines: Collection[int], within: str) -> int:
+        if not self._suspects.isdisjoint(lines):
+            return 0
+        return 1 if within in self._called else 2
 
     def _find_span(self, node: ast.AST) -> tuple[int, int] | None:
         first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
@@ -143,7 +177,7 @@ def _rank_replacements(
 ) -> Iterator[tuple[int, Replacement]]:
     known = make_mechanical_replacements(node, place.parent, place.field, where.modules)
     for kind, other in chain(known, make_repairing_replacements(node, where)):
-        rank = next((number for number, kinds in enumerate(_RANKS, 1) if kind in kinds), 0)
+        rank = next((number for number, kinds in enumerate(_KINDS, 1) if kind in kinds), 0)
         yield rank, (kind, other)
 
 

@@ -142,8 +142,6 @@ class Client:
         self._forget = False
 
         def read(reply: Reply) -> tuple[Any, int | None]:
-            if self._trace is not None:
-                self._trace(self._decode({"value": reply.pop("trace", None)}))
             if given.lists:
                 given.compare_lists(reply.pop("lists", None))
             if not graph:
@@ -230,6 +228,8 @@ class Client:
         try:
             if reply.pop("id", None) != number:
                 raise frames.WireError("a reply to another request")
+            if self._trace is not None and request.get("trace"):
+                self._trace(self._decode({"value": reply.pop("trace", None)}))
             if reply.keys() == {"error"}:
                 raise _decode_worker_error(reply["error"])
             return read(reply)

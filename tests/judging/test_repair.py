@@ -52,7 +52,9 @@ def repaired(slug: str, *edits: Edit, lines=()) -> tuple[PinnedLine | None, str]
     trials = NameTrials(judge, MistakeCatalogue(catalog.find_catalog_exercise(slug)))
     failures = judge.failures[:1]
     plainest = {f.check: f for f in failures}
-    found = repair.find_repaired_lines(failures, judge, trials, plainest)
+    found = repair.find_repaired_lines(
+        catalog.find_catalog_exercise(slug), failures, judge, trials, plainest
+    )
     line = found.get(failures[0].check)
     return line, source.splitlines()[line.line - 1].strip() if line and not lines else ""
 
@@ -133,12 +135,39 @@ def test_what_only_takes_something_away_is_told_only_if_nothing_else_mends(monke
     assert found is not None and found.change == "FUNCTION" and text.startswith("empty =")
 
 
+def tried_lines(monkeypatch, slug: str, *edits: Edit) -> list[str]:
+    """The statements that are changed, in the order in which they are tried; none mends."""
+    lines = []
+    monkeypatch.setattr(
+        repair._Search, "_mends", lambda s, edit, _: lines.append(edit["statement"])
+    )
+    _, source = judged(slug, *edits)
+    assert repaired(slug, *edits)[0] is None
+    return [source.splitlines()[n - 1].strip() for n in dict.fromkeys(lines)]
+
+
+def test_a_line_whose_value_the_solution_has_not_is_changed_first(monkeypatch):
+    slip = (
+        "powers / powers.sum(dim=dim, keepdim=True)",
+        "powers * powers.sum(dim=dim, keepdim=True)",
+    )
+    [first, *_] = tried_lines(monkeypatch, "ex01_softmax", slip)
+    assert slip[1] in first
+
+
+def test_of_an_answer_that_raises_the_values_before_count(monkeypatch):
+    slip = "powers / powers.sum(dim=dim, keepdim=True)", "powers / powers.sum(dim=dim + 9)"
+    [first, *_] = tried_lines(monkeypatch, "ex01_softmax", slip)
+    assert slip[1] in first
+
+
 def test_the_answer_is_in_its_place_again(monkeypatch):
     only(monkeypatch, ("OPERATOR", "(powers / powers.sum(axis=axis, keepdims=True))"))
     judge, _ = judged("ex01_softmax", SLIP)
-    trials = NameTrials(judge, MistakeCatalogue(catalog.find_catalog_exercise("ex01_softmax")))
+    exercise = catalog.find_catalog_exercise("ex01_softmax")
+    trials = NameTrials(judge, MistakeCatalogue(exercise))
     plainest = {f.check: f for f in judge.failures}
-    assert repair.find_repaired_lines(judge.failures, judge, trials, plainest)
+    assert repair.find_repaired_lines(exercise, judge.failures, judge, trials, plainest)
     fault = judge.ask(judge.student, judge.failures[0].case)
     assert str(fault) == str(judge.failures[0].fault)
 
@@ -161,7 +190,7 @@ def test_a_bug_hunt_and_stored_cases_tell_no_line(monkeypatch):
     monkeypatch.setattr(diagnosis.pinned_line, "find_pinned_line", lambda *_: None)
     diagnosis.diagnose_failed_checks(hunt, judge.results(), judge)
     monkeypatch.setattr(Judge, "is_replayed", True)
-    assert repair.find_repaired_lines(judge.failures, judge, None, {}) == {}
+    assert repair.find_repaired_lines(hunt, judge.failures, judge, None, {}) == {}
 
 
 def test_a_notebook_has_its_cell():

@@ -97,7 +97,7 @@ def test_own_definitions_come_before_those_that_they_use_and_others_never():
     source = (
         "def g(x):\n    return x + 1\n\ndef f(x):\n    return g(x) + 2\n\ndef h(x):\n    return x\n"
     )
-    lines = [e["line"] for e in list_repairs_of_submission(source, ["f"]) if e["rank"] == 0]
+    lines = [e["line"] for e in list_repairs_of_submission(source, ["f"]) if e["rank"] == [2, 0]]
     assert set(lines) == {2, 5} and lines == sorted(lines, reverse=True)
 
 
@@ -149,3 +149,22 @@ def test_a_long_file_has_no_changes_and_one_that_is_nested_deeply_costs_only_its
     except UnreadableContent:
         return
     assert all(e["end"] - e["start"] <= 1000 for e in found)
+
+
+def test_suspect_lines_come_first_and_then_what_they_call():
+    source = (
+        "def g(x):\n    return x + 1\n\n"
+        "def f(x):\n    y = x * 3\n    z = g(y)\n    return z + 2\n"
+    )  # fmt: skip
+    lines = [e["line"] for e in list_repairs_of_submission(source, ["f"], suspects=[6])]
+    assert list(dict.fromkeys(lines))[:2] == [6, 2]
+    assert set(lines) == {2, 5, 6, 7}
+
+
+def test_a_call_that_is_given_may_be_added_as_one_of_the_file_may():
+    source = f"{HEAD}def f(x):\n    return x\n"
+    texts = {
+        e["text"] for e in list_repairs_of_submission(source, ["f"], methods=["_.flatten(-2)"])
+    }
+    assert "(x.flatten(-2))" in texts
+    assert "(x.flatten(-2))" not in {e["text"] for e in list_repairs_of_submission(source, ["f"])}

@@ -130,12 +130,12 @@ def test_limits_hold_and_a_call_goes_on_beyond_them(nursery):
     assert [x[4] is None for x in trace] == [False, True, False]
 
 
-def test_a_caught_exception_ends_no_trace_and_a_raised_one_is_the_answer(nursery):
+def test_a_caught_exception_ends_no_trace_and_a_raised_one_comes_with_the_values_before(nursery):
     with worker(nursery, SOURCE) as (client, _):
         value, trace = traced(client, "caught", torch.ones(2))
         assert value.tolist() == [2.0, 2.0] and trace[-1][2] == "answer"
         found = []
         with client.trace_calls(found.append), pytest.raises(AnswerRaised, match="no"):
             client.call(None, "refuses", [torch.ones(2)], {}, graph=False)
-        assert found == []
+        assert [(x[1], x[2]) for x in found[0]] == [("x", "input"), ("wrong", "variable")]
         assert client.call(None, "helper", [torch.ones(1), 3], {}, graph=False).value.item() == 3

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import builtin_names, frames, tracing, wire
-from .arrays import needs_arena_copy, write_to_arena
+from .arrays import ArenaFull, needs_arena_copy, write_to_arena
 from .chain import Chain
 from .dispatch_guard import Rules, refuse_worker_names
 from .held_tensors import HeldObject, hold_worker_tensors, list_worker_tensors
@@ -44,8 +44,9 @@ class Executor:
     the same object, with the numbers now at that place; {"forget": true} ends this before the call.
     After a call with {"hold": true} tensors and arrays stay here: each crosses as a handle, which
     later calls can take; a `get` of its "value" returns what the tensor then holds. With
-    {"trace": true} the reply has the values that each statement computes (see `tracing`), for a
-    diagnosis. `told` returns a variable of the prelude; if that is a function, what it returns.
+    {"trace": true} the reply, an error too, has the values that each statement computes (see
+    `tracing`), for a diagnosis. `told` returns a variable of the prelude; if that is a function,
+    what it returns.
 
     A reply to `get` has the values of the names before the first that raises; if the very first
     raises, the exception. A callable value, such as a method, stays here: "callable" lists its
@@ -68,6 +69,7 @@ class Executor:
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
         self._next = secrets.randbits(48)
+        self._recorded: tracing.Recorded = []  # by the last call that was traced
         self._files = {FILENAME}  # of the answer's code
         self.device_lost = False  # this process has lost the GPU, as after an illegal access
         self.in_own_process = True  # else Ctrl-C is that of the grader's user
@@ -89,7 +91,7 @@ class Executor:
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
             if isinstance(error, KeyboardInterrupt) and not self.in_own_process:
                 raise
-            reply = {"error": self.describe_error(error)}
+            reply = {"error": self.describe_error(error)} | self._export_trace(request)
             self.device_lost = _has_worker_lost_gpu()
         return _copy_request_id(request) | reply
 
@@ -130,6 +132,7 @@ class Executor:
         return {"value": None}
 
     def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._recorded = []
         if request.get("forget"):
             self._given.clear()
         args = [self._decode_argument(item) for item in request["args"]]
@@ -139,9 +142,9 @@ class Executor:
             function = request["name"] if request["on"] is None else ""
             call = partial(self.rules.call, function, self._find_target(request), *args, **kwargs)
             if request.get("trace"):
-                result, recorded = tracing.record_worker_call(call, self._files)
+                result = tracing.record_worker_call(call, self._files, self._recorded)
             else:
-                result, recorded = call(), []
+                result = call()
         if request.get("watch"):
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
@@ -149,8 +152,7 @@ class Executor:
         reply = {
             "value": self._export(hold_worker_tensors(result) if request.get("hold") else result)
         }
-        if request.get("trace"):
-            reply["trace"] = self._export(recorded)
+        reply |= self._export_trace(request)
         if labels := request.get("lists"):
             given = {str(i): x for i, x in enumerate(args)} | kwargs
             reply["lists"] = self._export([given[label] for label in labels])
@@ -246,6 +248,15 @@ class Executor:
 
     def _export(self, value: Any) -> Any:
         return wire.encode_wire(value, self.answers, self._handle_of, dense=True)
+
+    def _export_trace(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reply has beside the value or the error, if a call was to be traced."""
+        if not request.get("trace"):
+            return {}
+        try:
+            return {"trace": self._export(self._recorded)}
+        except (ArenaFull, frames.WireError):
+            return {"trace": []}
 
     def _handle_of(self, thing: Any) -> int:
         """Return the handle of an object; the same object has the same handle."""

@@ -28,8 +28,10 @@ MAX_OUTER_FRAMES = 12  # between a call in the answer and the function that it l
 Recorded = list[tuple[int, str, str, list[int], Any]]
 
 
-def record_worker_call(call: Callable[[], Any], files: Collection[str]) -> tuple[Any, Recorded]:
-    """Return what `call` returns, and each value recorded: (line, name, kind, sources, value).
+def record_worker_call(call: Callable[[], Any], files: Collection[str], recorded: Recorded) -> Any:
+    """Return what `call` returns; add each value to `recorded`: (line, name, kind, sources, value).
+
+    What was computed before an exception is recorded, too.
 
     files    the names of the files whose frames are traced
     line     the number of the statement's first line
@@ -38,25 +40,29 @@ def record_worker_call(call: Callable[[], Any], files: Collection[str]) -> tuple
     sources  the places in this list of the values from which this value was computed
     value    None if it has too many numbers. The list is empty if there are too many values.
     """
-    tracer, before = _Tracer(files), sys.gettrace()
+    tracer, before = _Tracer(files, recorded), sys.gettrace()
     sys.settrace(tracer.enter_frame)
     try:
-        result = call()
+        return call()
     finally:
         sys.settrace(before)
-    return result, [] if tracer.overflowed else tracer.recorded
+        if tracer.overflowed:
+            recorded.clear()
 
 
 def list_code_files(module: ModuleType) -> set[str]:
     """Return the names of the files in which the functions of a module stand."""
-    own = [x for x in vars(module).values() if isinstance(x, type) and not _is_torch_class(x)]
+    own = [x for x in vars(module).values() if isinstance(x, type) and not _is_foreign(x)]
     methods = [x for c in own for x in vars(c).values()]
     found = [*vars(module).values(), *methods]
-    return {x.__code__.co_filename for x in found if isinstance(x, FunctionType)}
+    own_functions = [x for x in found if isinstance(x, FunctionType) and not _is_foreign(x)]
+    return {x.__code__.co_filename for x in own_functions}
 
 
-def _is_torch_class(one: type) -> bool:
-    return one.__module__.partition(".")[0] in ("torch", "numpy")
+def _is_foreign(one: type | FunctionType) -> bool:
+    """Return whether a class or a function was imported from PyTorch, NumPy or Python itself."""
+    package = str(one.__module__).partition(".")[0]
+    return package in ("torch", "numpy") or package in sys.stdlib_module_names
 
 
 @dataclass(slots=True)
@@ -71,11 +77,11 @@ class _Frame:
 
 
 class _Tracer:
-    def __init__(self, files: Collection[str]) -> None:
+    def __init__(self, files: Collection[str], recorded: Recorded) -> None:
         self._files = files
         self._frames: dict[FrameType, _Frame] = {}
         self._statements = 0
-        self.recorded: Recorded = []
+        self.recorded = recorded
         self.overflowed = False
 
     def enter_frame(self, frame: FrameType, event: str, arg: Any) -> Any:
