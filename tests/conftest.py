@@ -56,22 +56,27 @@ def list_open() -> Iterator[None]:
 
 @pytest.fixture
 def repair_seconds() -> float:
-    """How long a change that mends an answer is searched in `graded`: not at all, in most tests."""
+    """How long a change that mends an answer is searched: not at all, in most tests."""
     return -1.0
 
 
 @pytest.fixture
 def diagnosis_seconds() -> float:
-    """How long a failure is explained in `graded`: as long as it takes, however busy the machine."""
+    """How long a failure is explained: as long as it takes, however busy the machine."""
     return 60.0
 
 
 @pytest.fixture
-def graded(nursery, tmp_path, monkeypatch, repair_seconds, diagnosis_seconds):
-    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
+def explained(monkeypatch, repair_seconds, diagnosis_seconds) -> None:
+    """Let a failure be explained within `repair_seconds` and `diagnosis_seconds`."""
     for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS", "PAIR_SECONDS"):
         monkeypatch.setattr(time_limit, name, diagnosis_seconds)
     monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
+
+
+@pytest.fixture
+def graded(nursery, tmp_path, explained):
+    """Grade a text as the answer to an exercise: graded("ex01_softmax", source) -> its report."""
     from grader.grading.exercise import Run, grade_answer
 
     def run(slug: str, source: str | bytes | None, **changes) -> ExerciseReport:

@@ -57,13 +57,18 @@ def add_pinned_lines(
         checks = [_add_to_check(c, line) if c.id == check else c for c in checks]
     if mended:
         return tuple(checks)
-    tried = [f for one in judge.failures for f in (one, plainest[one.check]) if f.fault.returned]
+    tried = [f for one in judge.failures for f in (one, plainest[one.check]) if _came_back(f.fault)]
     for failure in list({f.case.name: f for f in tried}.values())[:MAX_TRACED_CASES]:
         if not is_time_left():
             break
         if pinned := find_pinned_line(exercise, failure, judge):
             return tuple(_add_to_check(c, pinned) if c.id == failure.check else c for c in checks)
     return tuple(checks)
+
+
+def _came_back(fault: StudentFault) -> bool:
+    """Return whether the call returned or raised; else its worker ended."""
+    return fault.returned or bool(fault.kind)
 
 
 def _add_to_check(check: CheckResult, pinned: PinnedLine) -> CheckResult:
@@ -81,7 +86,10 @@ def find_pinned_line(exercise: Exercise, failure: CheckFailure, judge: Judge) ->
     for number, (trace, wanted) in enumerate(zip(theirs, right, strict=False)):
         if bool(trace) != bool(wanted):  # both are empty where a call runs no line of the file
             return None
-        if not _have_equal_answers(trace, wanted):
+        if not _has_answer(wanted):  # an exception: what an answer lacks then is no value
+            if _has_answer(trace):
+                return None
+        elif not _have_equal_answers(trace, wanted):
             if not _have_equal_inputs(trace, wanted) or any(x.close > CLOSE for x in wanted):
                 return None  # in half precision values on the way differ among right answers
             others = _list_right_answers(exercise, failure.calls)
@@ -138,6 +146,11 @@ def _list_right_answers(exercise: Exercise, names: frozenset[str]) -> list[Stude
     return found
 
 
+def _has_answer(trace: Trace) -> bool:
+    """Return whether a call returned something; else it raised."""
+    return any(one.kind == "answer" for one in trace)
+
+
 def _have_equal_answers(one: Trace, other: Trace) -> bool:
     ours, theirs = ([x for x in trace if x.kind == "answer"] for trace in (one, other))
     return len(ours) == len(theirs) and all(map(are_traced_values_equal, ours, theirs))
@@ -155,8 +168,9 @@ def _have_equal_inputs(one: Trace, other: Trace) -> bool:
 
 
 def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLine | None:
-    """Return the line of the first wrong value in the trace of a call with a wrong answer."""
-    explanations = known.explain_trace(trace)
+    """Return the line of the first wrong value in a trace with a wrong answer, or without one."""
+    raised = not _has_answer(trace)  # an axis too many or too few is a likely cause
+    explanations = known.explain_trace(trace, by_shape=raised)
     explained = [x.explained for x in explanations]
     users: list[list[int]] = [[] for _ in trace]
     for at, one in enumerate(trace):
@@ -171,7 +185,7 @@ def pin_wrong_value(trace: Trace, known: RightValues, wanted: Trace) -> PinnedLi
         if explained[at] < (Explained.YES if at in sure else Explained.PERHAPS)
         and (at in sure or _is_surely_other(one, explanations[at]))
         and explanations[at].instead
-        and _leads_only_to_wrong(at, users, [x.known for x in explanations], wrong)
+        and _leads_only_to_wrong(at, users, [x.known for x in explanations], wrong, raised)
     ]
     if not found or len({trace[at].line for at in found}) > 1:
         return None
@@ -228,9 +242,13 @@ def _is_returned(one: TracedValue, answer: TracedValue) -> bool:
 
 
 def _leads_only_to_wrong(
-    at: int, users: Sequence[Sequence[int]], known: Sequence[bool], wrong: Sequence[int]
-) -> bool:
-    """Return whether a wrong answer is computed from a value, and nothing that is right is."""
+    at: int, users: Sequence[Sequence[int]], known: Sequence[bool], wrong: Sequence[int],
+    raised: bool,
+) -> bool:  # fmt: skip
+    """Return whether a wrong answer is computed from a value, and nothing that is right is.
+
+    raised  an exception stands in the place of an answer
+    """
     seen, waiting = {at}, [at]
     while waiting:
         for user in users[waiting.pop()]:
@@ -239,4 +257,4 @@ def _leads_only_to_wrong(
                     return False
                 seen.add(user)
                 waiting.append(user)
-    return bool(seen & set(wrong))
+    return raised or bool(seen & set(wrong))

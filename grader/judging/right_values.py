@@ -85,8 +85,11 @@ class RightValues:
         ways = sorted(self._ways.get(came, ()))
         return tuple(self._classes[n] for n, name in ways if name == one.name)
 
-    def explain_trace(self, trace: Trace) -> list[Explanation]:
-        """Return for each value of a trace whether right answers have it."""
+    def explain_trace(self, trace: Trace, *, by_shape: bool = False) -> list[Explanation]:
+        """Return for each value of a trace whether right answers have it.
+
+        by_shape  an axis of length 1 counts, where right answers have a value of the same name
+        """
         numbers: list[int | None] = []
         found: list[Explanation] = []
         for one in trace:
@@ -98,6 +101,8 @@ class RightValues:
             named, others = self._find_counterparts(one, came) if sound and came else ((), ())
             # Right answers compute another value of this shape and name from the same two values.
             if explained is Explained.PERHAPS and len(came) > 1 and _has_shape_of(one, named):
+                explained = Explained.NO
+            if by_shape and named and not _has_shape_of(one, named):
                 explained = Explained.NO
             given = self._list_arguments(one, came) if sound else ()
             if given and not any(are_traced_values_equal(one, x) for x in given):

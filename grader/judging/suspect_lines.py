@@ -22,9 +22,9 @@ TRACE_SECONDS = 0.1  # for the calls of one answer
 def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) -> frozenset[int]:
     """Return the lines that compute, from values that the solution has, one that it has not.
 
-    A whole number or a bool is one that it has not if it has others of that name. The first call
-    of the failed case that has such a line counts, and the line that raised. An answer that is
-    written in another way has such lines where it is right, too: they are only tried first.
+    So is a whole number, or a shape, if the solution has others of that name. The first call of the
+    failed case that has such a line counts, and the line that raised. An answer that is written in
+    another way has such lines where it is right, too: they are only tried first.
     """
     module = solution_modules.load_solution_for_judging(exercise)
     if module is None or judge.is_replayed:
@@ -44,26 +44,25 @@ def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) 
 
 
 def _list_parting_lines(trace: Trace, known: RightValues, wanted: Trace) -> set[int]:
-    explained = [one.explained is Explained.YES for one in known.explain_trace(trace)]
-    whole: dict[str, set[int]] = {}
+    explained = [
+        one.explained is Explained.YES for one in known.explain_trace(trace, by_shape=True)
+    ]
+    marks: dict[str, set[object]] = {}  # of the solution's values, by name
     for one in wanted:
-        if one.whole:
-            whole.setdefault(one.name, set()).add(_read_whole(one))
+        marks.setdefault(one.name, set()).add(_mark_value(one))
     return {
         one.line
         for at, one in enumerate(trace)
         if one.kind != "input" and all(explained[source] for source in one.sources)
-        if not explained[at] or (one.whole and _is_other(_read_whole(one), whole.get(one.name)))
+        if not explained[at] or _mark_value(one) not in marks.get(one.name, {_mark_value(one)})
     }
 
 
-def _is_other(number: int, numbers: set[int] | None) -> bool:
-    return numbers is not None and number not in numbers
-
-
-def _read_whole(one: TracedValue) -> int:
-    assert one.value is not None
-    return int(one.value)
+def _mark_value(one: TracedValue) -> object:
+    """Return a whole number, or the shape of any other value."""
+    if one.value is None:
+        return None
+    return int(one.value) if one.whole else one.value.shape
 
 
 def list_solution_methods(exercise: Exercise) -> list[str]:

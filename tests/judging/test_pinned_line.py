@@ -84,8 +84,22 @@ def test_no_line_is_pinned_in_doubt(edits):
     assert pinned("ex03_sdpa", *edits) == (None, "")
 
 
-def test_what_raises_is_not_run_again(monkeypatch):
+def test_a_shape_that_makes_another_line_raise_is_told():
+    found, text = pinned(
+        "ex03_sdpa",
+        ("    total = powers.sum(axis=-1, keepdims=True)", "    total = powers.sum(axis=-1)"),
+    )
+    assert found is not None and text.startswith("total =")
+    assert found.right == (*found.got, 1)
+
+
+def test_a_line_that_raises_by_itself_is_not_told_once_more():
+    assert pinned("ex01_softmax", ("    wide = x.float()", "    wide = x.floatt()"))[0] is None
+
+
+def test_what_ends_its_worker_is_not_run_again(monkeypatch):
     monkeypatch.setattr(pinned_line, "trace_case", lambda *_: pytest.fail("it ran again"))
+    monkeypatch.setattr(pinned_line, "_came_back", lambda fault: False)
     assert pinned("ex01_softmax", ("    wide = x.float()", "    wide = x.floatt()"))[0] is None
 
 

@@ -146,6 +146,7 @@ def write(statements, file) -> None:
     file.with_suffix(".ipynb").write_bytes(notebook_of(statements))
 
 
+@pytest.mark.usefixtures("explained")
 @pytest.mark.parametrize("exercise", KINDS)
 def test_the_reports_are_the_same(exercise, run, tmp_path):
     units, file = units_of(exercise), tmp_path / f"{exercise.slug}.py"
