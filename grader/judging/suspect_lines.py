@@ -22,9 +22,9 @@ TRACE_SECONDS = 0.1  # for the calls of one answer
 def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) -> frozenset[int]:
     """Return the lines that compute, from values that the solution has, one that it has not.
 
-    So is a whole number, or a shape, if the solution has others of that name. The first call of the
-    failed case that has such a line counts, and the line that raised. An answer that is written in
-    another way has such lines where it is right, too: they are only tried first.
+    A whole number, or a value of another shape, counts as one that it has not if the solution has
+    only others of that name. The lines are those of the first call of the failed case that has any,
+    and the line that raised. Where an answer is written in another way, right lines are among them.
     """
     module = solution_modules.load_solution_for_judging(exercise)
     if module is None or judge.is_replayed:
