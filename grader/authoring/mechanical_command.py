@@ -11,7 +11,6 @@ from grader.authoring.mechanical_table import (
     COLUMNS,
     MechanicalOptions,
     build_mechanical_evidence,
-    build_mechanical_table,
     count_mechanical_rows,
     is_mechanical_proof_whole,
     run_mechanical_changes,
@@ -40,7 +39,7 @@ def print_mechanical(
     write: bool,
     console: Console,
 ) -> bool:
-    """Run the changes and print the table; return True if all are caught or equivalent.
+    """Run the changes, which prints the table; return True if all are caught or equivalent.
 
     write   write the rows of the table into docs/evidence.md
     """
@@ -51,8 +50,6 @@ def print_mechanical(
     if not found and not changed_only:
         console.print("Nothing was asked: only solutions in Python are changed, and no bug hunts.")
         return False
-    for line in build_mechanical_table(found):
-        console.print(line, highlight=False, soft_wrap=True)
     if write:
         cells = [build_mechanical_evidence(row) for row in count_mechanical_rows(found)]
         evidence.write_evidence_rows("mechanical", COLUMNS, cells, sums=COLUMNS[1:])

@@ -1,10 +1,12 @@
 """The table exercise x mechanical changes: caught, equivalent, holes."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.progress import Progress
 
 from grader.authoring.mechanical import (
     CASE_SECONDS,
@@ -15,6 +17,11 @@ from grader.authoring.mechanical import (
 from grader.authoring.processes import Job, run_mechanical_jobs, split_numbered_job
 from grader.core.records import Exercise
 from grader.judging import suite_runner
+
+_MECHANICAL_HEAD = (
+    f"{'':22}{'changes':>8}{'caught':>8}{'equivalent':>12}{'inputs':>10}{'holes':>7}"
+    f"{'untried':>9}{'faults':>8}{'seconds':>9}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +54,26 @@ class MechanicalRow:
 def run_mechanical_changes(
     exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console
 ) -> list[Outcome]:
-    """Run every change; print holes, faults and untried changes as they are found."""
-    found = []
-    for outcome in run_mechanical_jobs(
-        make_mechanical_jobs(exercises, terms), terms.processes or os.cpu_count() or 1
-    ):
-        found.append(outcome)
-        if text := _write_mechanical_outcome(outcome, terms):
-            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    """Run every change; print what is wrong as it is found, and a row for each exercise's end."""
+    jobs = make_mechanical_jobs(exercises, terms)
+    if not jobs:
+        return []
+    left = Counter(job.slug for job in jobs for _ in job.numbers)
+    found: list[Outcome] = []
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("changing", total=left.total())
+        console.print(_MECHANICAL_HEAD, highlight=False, soft_wrap=True)
+        for outcome in run_mechanical_jobs(jobs, terms.processes or os.cpu_count() or 1):
+            found.append(outcome)
+            progress.advance(bar)
+            if text := _write_mechanical_outcome(outcome, terms):
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
+            left[outcome.slug] -= 1
+            if not left[outcome.slug]:
+                done = [o for o in found if o.slug == outcome.slug]
+                row = build_mechanical_row(outcome.slug, done)
+                console.print(row, highlight=False, soft_wrap=True)
+    console.print(build_mechanical_row("all", found), highlight=False, soft_wrap=True)
     return found
 
 
@@ -103,14 +122,11 @@ def count_mechanical_outcomes(name: str, found: Sequence[Outcome]) -> Mechanical
     )  # fmt: skip
 
 
-def build_mechanical_table(found: Sequence[Outcome]) -> list[str]:
-    """Return the lines of the table, the total last."""
-    head = f"{'':22}{'changes':>8}{'caught':>8}{'equivalent':>12}{'inputs':>10}{'holes':>7}"
-    lines = [f"{head}{'untried':>9}{'faults':>8}{'seconds':>9}"]
-    for r in [*count_mechanical_rows(found), count_mechanical_outcomes("all", found)]:
-        left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
-        lines.append(f"{left}{r.untried:9}{r.faults:8}{r.seconds:9.0f}")
-    return lines
+def build_mechanical_row(name: str, found: Sequence[Outcome]) -> str:
+    """Return the line of the table with this name, under `_MECHANICAL_HEAD`."""
+    r = count_mechanical_outcomes(name, found)
+    left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
+    return f"{left}{r.untried:9}{r.faults:8}{r.seconds:9.0f}"
 
 
 COLUMNS = ("exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "faults")
