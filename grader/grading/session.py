@@ -13,7 +13,12 @@ from grader.core import sealed_bundle
 from grader.core.records import Exercise, ExerciseReport, Report
 from grader.core.scoring import add_speed_to_score, is_speed_score_due, remove_speed_from_score
 from grader.grading.installed_versions import list_grading_versions, read_grading_tf32_setting
-from grader.grading.judge_together import RunTerms, count_grading_processes, grade_answers_together
+from grader.grading.judge_together import (
+    RunTerms,
+    build_grading_run,
+    count_grading_processes,
+    grade_answers_together,
+)
 from grader.grading.kept_results import KeptResult, KeptResults, read_grading_moment
 from grader.submission import answer_file
 from grader.worker.nursery import Nursery
@@ -211,11 +216,7 @@ class Session:
         """Return the run's terms; with the first call, start the process that forks workers."""
         if self._run is None:
             nursery = self._processes.enter_context(Nursery(self.wall))
-            from grader.grading.exercise import Run  # imports torch while the nursery does
-
-            self._run = Run(
-                nursery=nursery, student=self.student, secret=self._secret, device=self.device
-            )
+            self._run = build_grading_run(self._terms(), nursery)
         return replace(self._run, progress=progress)
 
     def _keep_result(self, exercise: Exercise) -> None:

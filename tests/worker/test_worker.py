@@ -297,3 +297,21 @@ def test_what_is_slow_to_import_is_found_imported(nursery):
         assert call(client, "f") == 0
     with worker(nursery, source, preload=["no_such_module", "tabnanny"]) as (client, _):
         assert call(client, "f") == 1
+
+
+@pytest.mark.parametrize("preload", [[], ["filecmp"]], ids=["at once", "after an import"])
+def test_what_nobody_holds_is_collected_in_a_worker(nursery, preload):
+    """The nursery collects nothing while it imports; its workers do."""
+    source = (
+        "import weakref\n"
+        "class Ring: pass\n"
+        "def f():\n"
+        "    kept = []\n"
+        "    for _ in range(2000):\n"
+        "        ring = Ring()\n"
+        "        ring.me = ring\n"
+        "        kept.append(weakref.ref(ring))\n"
+        "    return sum(one() is not None for one in kept)\n"
+    )
+    with worker(nursery, source, preload=preload) as (client, _):
+        assert call(client, "f") < 2000

@@ -22,6 +22,7 @@ attempts that succeeded.
 With `compile <request>` the process runs compilers (see `compilation`).
 """
 
+import gc
 import importlib.util
 import json
 import os
@@ -59,6 +60,7 @@ def _run_worker_mode(mode: str, argument: str, settings: str) -> None:
     elif mode == "compile":
         importlib.import_module("attention_worker.compilation").compile_in_sandbox(argument)
     else:
+        gc.disable()  # an import of torch makes much and drops little; `fork_server` enables it
         hiding = importlib.import_module("attention_worker.hidden_packages")
         hiding.hide_packages_from_imports(wanted["hidden"], wanted["sites"])
         sys.path += [folder for folder in wanted["sites"] if folder not in sys.path]

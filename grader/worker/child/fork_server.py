@@ -23,9 +23,6 @@ from .remove_tree import remove_worker_folder
 from .worker import INTERRUPT_SIGNAL, become_worker
 
 MAX_PROCESSES = 64  # processes that a worker may start; with more it is ended
-# PyTorch imports it at the first comparison on the device meta, which takes 0.7 s, and most suites
-# ask for one.
-SLOW_MODULES = ("torch._dynamo",)
 _CROWD_CHECK_SECONDS = 0.1
 _STOP_SECONDS = 2.0
 _ENDING_HUNDREDTHS = 100  # hundredths of a second
@@ -48,8 +45,8 @@ def serve_worker_forks(descriptor: int) -> None:
     names.guard_worker_dataclasses()
     operator_list.allow_autocast_in_worker()
     torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what stays is searched by no collection, here or in a worker
+    gc.enable()
     if _ON_LINUX:
         linux.set_process_attribute(linux.PR_SET_CHILD_SUBREAPER, 1)
         linux.set_process_attribute(
@@ -104,7 +101,7 @@ def _fork_worker(
     request: dict[str, Any], descriptors: list[int], workers: dict[int, _Worker]
 ) -> int:
     os.environ.update(request["environment"])
-    _preload_worker_modules([*request["preload"], *SLOW_MODULES])
+    _preload_worker_modules(request["preload"])
     home = Path(tempfile.mkdtemp(prefix="worker-", dir=Path.cwd()))
     kernels = Path.cwd() / f"kernels-{request['kernels']}" if request["kernels"] else None
     if kernels is not None:
@@ -131,12 +128,14 @@ def _measure_worker_usage(pid: int, worker: _Worker) -> dict[str, int]:
 def _preload_worker_modules(names: list[str]) -> None:
     """Import slow modules here, once, so that no worker waits for them."""
     new = [name for name in names if name not in sys.modules]
+    if not new:
+        return
+    gc.disable()
     for name in new:
         with contextlib.suppress(ImportError):  # the submission's own import will say so
             importlib.import_module(name)
-    if new:
-        gc.collect()
-        gc.freeze()
+    gc.freeze()
+    gc.enable()
 
 
 def _stop_worker(pid: int, workers: dict[int, _Worker]) -> dict[str, Any]:
