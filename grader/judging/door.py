@@ -6,7 +6,8 @@ from typing import Any
 
 from grader.core.records import Submission
 from grader.judging.case import StudentFault, fail_check, find_case
-from grader.judging.raised_advice import RaisedException, advise_on_exception
+from grader.judging.raised_advice import advise_on_exception
+from grader.judging.raised_exception import RaisedException
 from grader.submission.line_names import name_submission_line
 from grader.worker.client import Client
 from grader.worker.faults import AnswerRaised, AnswerTimedOut, WorkerFault
@@ -76,19 +77,21 @@ class Connection:
         lines = [line.strip() for line in lines]
         if line:
             lines.append(f"line {number}: {line}")
-            lines += self._advise_on_line(error, text)
+        lines += self._advise_on_exception(error, text)
         raised = StudentFault(
             str(fail_check(problem, text, *lines)), kind=error.kind, detail=error.message
         )
         raised.line = error.line if line and error.line else 0
         return raised
 
-    def _advise_on_line(self, error: AnswerRaised, text: str) -> list[str]:
-        """Return the cure of an exception, if its line in the submission shows the cause."""
-        assert self.answer is not None and error.line is not None
+    def _advise_on_exception(self, error: AnswerRaised, text: str) -> list[str]:
+        """Return the cure of an exception, if the submission shows the cause."""
+        if self.answer is None:
+            return []
         raised = RaisedException(
-            kind=error.kind, message=error.message, lines=self._lines, number=error.line, call=text,
-            name_line=partial(name_submission_line, self.answer.lines),
+            kind=error.kind, message=error.message, lines=self._lines,
+            number=error.line if self._submission_line(error.line)[1] and error.line else 0,
+            call=text, name_line=partial(name_submission_line, self.answer.lines),
         )  # fmt: skip
         return [told] if (told := advise_on_exception(raised)) else []
 

@@ -5,11 +5,12 @@ or "" if the lines of the answer do not show the cause.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from difflib import get_close_matches
 
 import torch
+
+from grader.judging.raised_exception import RaisedException
 
 _REDUCTION = re.compile(
     r"(\b(?:np|numpy|torch)\b)?\.(sum|mean|max|min|amax|amin|logsumexp|prod|var|std|norm)\("
@@ -17,59 +18,7 @@ _REDUCTION = re.compile(
 _AXIS = re.compile(r"\b(?:axis|dim)\b|(?<![\w.])-?\d|^\w+$")
 _RESTORES_AXIS = re.compile(r"None|newaxis|unsqueeze|expand_dims|reshape|view|keepdim")
 _MAX_CALL = 200  # characters of a call that are read
-_MAX_BODY = 200  # lines of a function that are read
-_MAX_LINE = 300  # characters of a line that are read
 _PAIRS = ("max", "min", "sort", "topk", "median", "mode", "kthvalue", "cummax", "cummin")
-
-
-@dataclass(frozen=True)
-class RaisedException:
-    """An exception, the lines of the answer, and the call that raised it."""
-
-    kind: str
-    message: str
-    lines: Sequence[str]
-    number: int  # of the line that raised, from 1
-    call: str
-    name_line: Callable[[int], str]  # the number by which the writer knows a line
-
-    @cached_property
-    def line(self) -> str:
-        return self.read_line(self.number)
-
-    @cached_property
-    def start(self) -> int:
-        """The number of the line with the `def` around the line that raised; 0 if there is none."""
-        indent = _measure_indent(self.line)
-        for number in range(self.number, max(0, self.number - _MAX_BODY), -1):
-            line = self.read_line(number)
-            if re.match(r"\s*def\s", line) and (
-                number == self.number or _measure_indent(line) < indent
-            ):
-                return number
-        return 0
-
-    @cached_property
-    def header(self) -> str:
-        """The text from the `def` to the end of its parameters."""
-        numbers = range(self.start, self.number + 1) if self.start else ()
-        text = "\n".join(map(self.read_line, numbers))
-        return re.split(r"\)\s*(?:->[^\n]*)?:", text, maxsplit=1)[0]
-
-    @cached_property
-    def parameters(self) -> set[str]:
-        return set(re.findall(r"[(,]\s*\**(\w+)", self.header))
-
-    def read_line(self, number: int) -> str:
-        """Return a line of the answer, cut where it is too long to be searched."""
-        return self.lines[number - 1][:_MAX_LINE]
-
-    def holds_given(self, name: str) -> bool:
-        """Return whether a name is a parameter that no line before this one assigns."""
-        first = self.start + self.header.count("\n") + 1
-        body = map(self.read_line, range(first, self.number))
-        assigned = re.compile(rf"[\s\w,()]*\b{name}\b[\s\w,()]*=[^=]")
-        return name in self.parameters and not any(map(assigned.match, body))
 
 
 Advise = Callable[[RaisedException, re.Match[str]], str]
@@ -82,10 +31,6 @@ def advise_on_exception(raised: RaisedException) -> str:
         if found is not None and (told := advise(raised, found)):
             return told
     return ""
-
-
-def _measure_indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _advise_against_numpy(raised: RaisedException, found: re.Match[str]) -> str:
@@ -209,6 +154,26 @@ def _advise_on_no_arguments(raised: RaisedException, found: re.Match[str]) -> st
     return f"All of {owner[2]} are None here."
 
 
+def _advise_on_unset_attribute(raised: RaisedException, found: re.Match[str]) -> str:
+    """Say that nothing in the answer sets an attribute of `self`, or which name is like it."""
+    owner, name = found.groups()
+    # A check reads attributes too; then no line of the answer has raised.
+    read = not raised.number or re.search(rf"\bself\.{name}\b", raised.line)
+    known = raised.list_set_attributes()
+    if not read or name in known or not raised.mentions(rf"^\s*class\s+{owner}\b"):
+        return ""
+    if raised.mentions(rf"""["']{name}["']|^\s*def\s+{name}\b|^\s+{name}\s*[:=][^,]*$"""):
+        return ""  # a buffer, a property, or an attribute of the class
+    # Names of one length are rather those of two things: q_weight and k_weight.
+    if like := get_close_matches(name, [n for n in known if len(n) != len(name)], 1, 0.75):
+        return f"Nothing sets self.{name}, but something sets self.{like[0]}."
+    return f"Nothing sets self.{name}: set it in __init__."
+
+
+def _advise_on_missing_super(raised: RaisedException, found: re.Match[str]) -> str:
+    return "Write super().__init__() in the first line of __init__: before it nothing can be set."
+
+
 _EMPTY = r"index out of range|empty|^$|NoneType"
 _SHAPE = r"\(([\d,]{1,99})\)"
 _RULES: tuple[tuple[str, str, Advise], ...] = (
@@ -225,6 +190,9 @@ _RULES: tuple[tuple[str, str, Advise], ...] = (
      r"in-place operation", _advise_against_writing),
     ("IndexError|TypeError|ValueError|RuntimeError|StopIteration", _EMPTY, _advise_on_no_arguments),
     ("TypeError", r"^bad operand type for unary ~: 'NoneType'", _advise_on_none(r"~(\w+)")),
+    ("AttributeError", r"^'(\w{1,99})' object has no attribute '(\w{1,99})'$",
+     _advise_on_unset_attribute),
+    ("AttributeError", r"before (?:Module|\w{1,99})\.__init__\(\) call$", _advise_on_missing_super),
     ("AttributeError", r"^'NoneType' object has no attribute '(\w{1,99})'",
      _advise_on_none(r"\b(\w+)\.{0}\b")),
     ("TypeError", r"^'NoneType' object is not subscriptable", _advise_on_none(r"\b(\w+)\[")),

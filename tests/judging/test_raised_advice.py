@@ -8,12 +8,18 @@ import pytest
 import torch
 
 from grader.core.translation import Words
-from grader.judging.raised_advice import RaisedException, advise_on_exception
+from grader.judging.raised_advice import advise_on_exception
+from grader.judging.raised_exception import RaisedException
 
 X = torch.arange(15.0).reshape(3, 5)
 LEAF = torch.ones(3, 5, requires_grad=True)
 KEEP = "def f(scores, keep=None):\n    {}"
 PAIR = "max with a dimension returns a pair, the values and their indices: take its .values, or write amax."
+SETTING = (
+    "class Module(torch.nn.Module):\n    def __init__(self, x):\n        {}\n"
+    "    def forward(self):\n        return self.w_o\n\ndef f(x):\n    return Module(x)()"
+)
+SUPER = "Write super().__init__() in the first line of __init__: before it nothing can be set."
 NEW = "This writes into a tensor that needs a gradient: make a new tensor."
 
 
@@ -75,6 +81,13 @@ CASES = [
         )
     ),
     (KEEP.format("keep = None\n    return ~keep"), X, "keep is None here."),
+    (SETTING.format("super().__init__()\n        self.q = x"), X, "Nothing sets self.w_o: set it in __init__."),
+    (SETTING.format("super().__init__()\n        self.w_q = self.v = 1"), X, "Nothing sets self.w_o: set it in __init__."),
+    (SETTING.format("super().__init__()\n        self.wo = x"), X, "Nothing sets self.w_o, but something sets self.wo."),
+    (SETTING.format("super().__init__()\n        self.w_o_ = torch.nn.Linear(5, 5)"), X, "Nothing sets self.w_o, but something sets self.w_o_."),
+    (SETTING.format("self.w_o = torch.nn.Linear(5, 5)"), X, SUPER),
+    (SETTING.format("self.w_o = torch.nn.Parameter(x)"), X, SUPER),
+    (SETTING.format("self.register_buffer('w_o', x)"), X, SUPER),
     ("def f(x):\n    mask = None\n    return x + mask.float()", X, "mask is None here."),
 ]  # fmt: skip
 
@@ -97,6 +110,30 @@ def test_a_cause_that_is_certain_gets_its_cure_in_both_languages(source, given, 
         ("def f(x):\n    return x + np.ones((2, max(1, 2))) + x.sum()", X.numpy()),
         ("def f(x):\n    raise EOFError", X),
         ("def f(x):\n    y = z = None\n    return y.a.b + z.a", X),  # one of two
+        ("def f(x):\n    self = x\n    return self.w_o", X),  # no class of the answer
+        (
+            SETTING.format(
+                "super().__init__()\n    @property\n    def w_o(self):\n        return self.w_o_"
+            ),
+            X,
+        ),
+        (
+            SETTING.format("super().__init__()\n        if x is None:\n            Module.w_o = x"),
+            X,
+        ),
+        (
+            SETTING.format(
+                "super().__init__()\n        if x is None:\n            self.w_o: object = x"
+            ),
+            X,
+        ),
+        (
+            SETTING.format(
+                "super().__init__()\n        if x is None:\n            self.q, self.w_o = x"
+            ),
+            X,
+        ),
+        (SETTING.format("super().__init__()\n        x is None and setattr(self, 'w_o', x)"), X),
     ],
 )
 def test_a_cause_that_may_be_another_gets_none(source, given):
@@ -116,6 +153,21 @@ def test_a_call_without_arguments_is_named(body, masks, says):
     call = f"f({', '.join('None' if m is None else 'float32 (3, 5)' for m in masks)})"
     assert advise(f"def f(*masks):\n    return {body}", *masks, call=call) == says
     assert not says or Words("zh").said(says) != says
+
+
+def test_what_only_a_check_reads_is_named_too():
+    answer = (
+        "class Module:\n    def __init__(\n        self,\n        w_o: int,\n    ): self.w_q = w_o"
+    )
+    raised = RaisedException(
+        kind="AttributeError",
+        message="'Module' object has no attribute 'w_o'",
+        lines=answer.splitlines(),
+        number=0,
+        call="Module().w_o.weight",
+        name_line=str,
+    )
+    assert advise_on_exception(raised) == "Nothing sets self.w_o: set it in __init__."
 
 
 def test_long_lines_and_messages_are_searched_in_no_time():

@@ -1,0 +1,73 @@
+"""An exception in an answer, and what the lines around it show."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+_MAX_BODY = 200  # lines of a function that are read
+_MAX_LINE = 300  # characters of a line that are read
+_SET_ATTRIBUTE = re.compile(r"\b\w+\.(\w+)\b(?=[\w\s,.:\[\]|]*=[^=])")
+
+
+@dataclass(frozen=True)
+class RaisedException:
+    """An exception, the lines of the answer, and the call that raised it."""
+
+    kind: str
+    message: str
+    lines: Sequence[str]
+    number: int  # of the line that raised, from 1; 0 if it is no line of the answer
+    call: str
+    name_line: Callable[[int], str]  # the number by which the writer knows a line
+
+    @cached_property
+    def line(self) -> str:
+        return self.read_line(self.number)
+
+    @cached_property
+    def start(self) -> int:
+        """The number of the line with the `def` around the line that raised; 0 if there is none."""
+        indent = _measure_indent(self.line)
+        for number in range(self.number, max(0, self.number - _MAX_BODY), -1):
+            line = self.read_line(number)
+            if re.match(r"\s*def\s", line) and (
+                number == self.number or _measure_indent(line) < indent
+            ):
+                return number
+        return 0
+
+    @cached_property
+    def header(self) -> str:
+        """The text from the `def` to the end of its parameters."""
+        numbers = range(self.start, self.number + 1) if self.start else ()
+        text = "\n".join(map(self.read_line, numbers))
+        return re.split(r"\)\s*(?:->[^\n]*)?:", text, maxsplit=1)[0]
+
+    @cached_property
+    def parameters(self) -> set[str]:
+        return set(re.findall(r"[(,]\s*\**(\w+)", self.header))
+
+    def read_line(self, number: int) -> str:
+        """Return a line of the answer, cut where it is too long to be searched; "" of 0."""
+        return self.lines[number - 1][:_MAX_LINE] if number else ""
+
+    def holds_given(self, name: str) -> bool:
+        """Return whether a name is a parameter that no line before this one assigns."""
+        first = self.start + self.header.count("\n") + 1
+        body = map(self.read_line, range(first, self.number))
+        assigned = re.compile(rf"[\s\w,()]*\b{name}\b[\s\w,()]*=[^=]")
+        return name in self.parameters and not any(map(assigned.match, body))
+
+    def list_set_attributes(self) -> set[str]:
+        """Return the attributes that any line of the answer seems to set, of whatever object."""
+        found = (_SET_ATTRIBUTE.findall(line[:_MAX_LINE]) for line in self.lines)
+        return {name for names in found for name in names}
+
+    def mentions(self, pattern: str) -> bool:
+        """Return whether a pattern matches in any line of the answer."""
+        return any(re.search(pattern, line[:_MAX_LINE]) for line in self.lines)
+
+
+def _measure_indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
