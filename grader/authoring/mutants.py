@@ -28,6 +28,7 @@ class CaughtMistake:
 
     mistake: Mistake
     verdict: Verdict  # of the check that the mistake names
+    says: str  # why that check fails
     earned: tuple[str, ...]  # of a null answer: the checks that passed although they call it
     faults: tuple[str, ...]  # faults of the grader
     named: tuple[str, ...]  # the mistakes that the diagnosis gives for the named check's failure
@@ -39,14 +40,15 @@ class CaughtMistake:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "verdict": self.verdict.value, "earned": self.earned, "faults": self.faults,
-            "named": self.named,
+            "verdict": self.verdict.value, "says": self.says, "earned": self.earned,
+            "faults": self.faults, "named": self.named,
         }  # fmt: skip
 
     @classmethod
     def from_dict(cls, mistake: Mistake, found: dict[str, Any]) -> "CaughtMistake":
         parts = {name: tuple(found[name]) for name in ("earned", "faults", "named")}
-        return cls(mistake=mistake, verdict=Verdict(found["verdict"]), **parts)
+        verdict, says = Verdict(found["verdict"]), found["says"]
+        return cls(mistake=mistake, verdict=verdict, says=says, **parts)
 
 
 def load_solution_to_prove(exercise: Exercise) -> ModuleType:
@@ -78,9 +80,11 @@ def run_suite_on_mistake(
     failed = [f for f in judge.failures if f.check == mistake.caught_by and naming]
     named = [m.id for f in failed for m in name_mistake(f, judge, known, only)]
     passed = [c.id for c in results if c.verdict is Verdict.PASSED and mistake.of in c.calls]
+    own = next(c for c in results if c.id == mistake.caught_by)
     return CaughtMistake(
         mistake=mistake,
-        verdict=next(c.verdict for c in results if c.id == mistake.caught_by),
+        verdict=own.verdict,
+        says=own.why,
         earned=tuple(passed) if mistake.null else (),
         faults=tuple(f"{c.id}: {c.why}" for c in results if c.verdict is Verdict.GRADER_FAULT),
         named=tuple(named),

@@ -88,7 +88,7 @@ def build_manifest_table(groups: Collection[str]) -> TomlTable:
 CHINESE_TABLE = TomlTable(
     entries={
         "title": TEXT, "cure": TEXT, "learned": TEXTS, "checks": _WORDS, "speed": _WORDS,
-        "variants": _WORDS, "hints": TomlTable(others=TEXTS),
+        "said": _WORDS, "variants": _WORDS, "hints": TomlTable(others=TEXTS),
         "mistakes": TomlTable(others=TomlTable(entries={"says": TEXT, "mend": TEXT})),
         "questions": TomlTable(others=TomlTable(entries={"asks": TEXT, "answer": TEXT})),
     }

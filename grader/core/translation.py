@@ -1,8 +1,9 @@
 """What a learner reads, in English or in Chinese.
 
 English sentences stand where they are used. The Chinese for a suite's sentences is in the suite's
-`zh.toml`, by id. For all others it is in the `zh.toml` beside this file, by the English sentence
-with names in braces for its values. A sentence without Chinese stays English.
+`zh.toml`: by id, or under `said` by the English words. For all others it is in the `zh.toml` beside
+this file, by the English sentence with names in braces for its values. A sentence without Chinese
+stays English.
 """
 
 import os
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
 _NUMBERS = ("counts", "possible")  # or "Turn the scores of an array ..." would be a mark
+_LONGEST = ("subject",)  # which may have the words that follow it, too: "y (row 1 is -inf) is 2"
 _CHINESE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"  # letters, and signs as wide as they are
+# Behind what a check says: which entry, or part, or call it speaks of. That stays as it is.
+_WHERE = re.compile(r"(?:\[[^\[\]]*\]|\.shape|\.dtype|\.device)+$|  \[.*\]$")
 _CORE_TRANSLATIONS_PATH = Path(__file__).with_name("zh.toml")
 
 
@@ -53,13 +58,19 @@ class Words:
     def _translate_line(self, line: str) -> str:
         if self.language == "en":
             return line
+        if (cut := _WHERE.search(line)) and (said := self._match_line(line[: cut.start()])):
+            return said + cut[0]
+        return self._match_line(line) or line
+
+    def _match_line(self, line: str) -> str:
+        """Return a line in Chinese; "" if no sentence of ours is like it."""
         for pattern, chinese in _build_translation_patterns():
             if found := pattern.fullmatch(line):
                 values = {
                     name: self._translate_line(value) for name, value in found.groupdict().items()
                 }
                 return _fill_chinese(chinese, values)
-        return line
+        return ""
 
     def joined(self, *sentences: str) -> str:
         """Sentences one after the other, as the language writes them."""
@@ -129,9 +140,10 @@ def _read_suite_translations(slug: str) -> Mapping[str, Any]:
 @cache
 def _build_translation_patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return our sentences as patterns, those with the least open text first."""
-    fixed = sorted(
-        _read_core_translations().items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0]))
-    )
+    slugs = [exercise.slug for exercise in catalog.list_catalog_exercises()]
+    said = [_read_suite_translations(slug).get("said", {}) for slug in slugs]
+    every = dict(chain(_read_core_translations().items(), *(table.items() for table in said)))
+    fixed = sorted(every.items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
     return [
         (re.compile(_build_translation_pattern(english)), chinese) for english, chinese in fixed
     ]
@@ -145,7 +157,7 @@ def _build_translation_pattern(english: str) -> str:
             return re.escape(text)
         again = text in named
         named.add(text)
-        value = r"[\d.–]+" if text in _NUMBERS else ".+?"
+        value = r"[\d.–]+" if text in _NUMBERS else ".+" if text in _LONGEST else ".+?"
         return f"(?P={text})" if again else f"(?P<{text}>{value})"
 
     return "".join(part(n, text) for n, text in enumerate(re.split(r"\{(\w+)\}", english)))

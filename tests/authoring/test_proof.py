@@ -16,7 +16,13 @@ from grader.judging import suite_runner
 
 EXERCISE = catalog.find_catalog_exercise("ex00")
 MISTAKE = suite_runner.list_suite_mistakes(EXERCISE)[0]
-CAUGHT = {"verdict": "failed", "earned": [], "faults": [], "named": [MISTAKE.id]}
+CAUGHT = {
+    "verdict": "failed",
+    "says": "is wrong",
+    "earned": [],
+    "faults": [],
+    "named": [MISTAKE.id],
+}
 
 
 @pytest.fixture

@@ -212,7 +212,7 @@ def test_a_mistake_that_make_mutants_saw_pass_is_a_breach_until_a_file_changes(h
     monkeypatch.setattr(ProofStore.__init__, "__defaults__", (home / ".proof",))
     change(home / PAGE, "", exercise_index.render_generated_page())
     [exercise] = tiny.exercises()
-    found = {m.id: {"verdict": "failed", "earned": (), "faults": (), "named": ()}
+    found = {m.id: {"verdict": "failed", "says": "", "earned": (), "faults": (), "named": ()}
              for m in suite_runner.list_suite_mistakes(exercise)}  # fmt: skip
     ProofStore().write_results("caught", exercise, found)
     assert project_rules.list_broken_project_laws() == []

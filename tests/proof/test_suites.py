@@ -1,5 +1,7 @@
 """Every suite is held to its mistakes, its right variants, its solution, skeleton and drills."""
 
+import re
+
 import pytest
 
 from grader.authoring.hard_cases import list_hard_statements_unrun
@@ -7,6 +9,7 @@ from grader.authoring.mutants import CaughtMistake
 from grader.authoring.proof import run_proofs
 from grader.authoring.proof_store import ProofStore
 from grader.authoring.proof_table import list_unproved_mistake_problems
+from grader.core.translation import Words
 from grader.judging import suite_runner
 from tests.proof.conftest import EXERCISES
 
@@ -28,6 +31,20 @@ def test_every_mistake_fails_the_check_that_it_names(exercise, proof):
         for line in list_unproved_mistake_problems(c)
     ]
     assert wrong == []
+
+
+# What Python, PyTorch and an answer say of themselves stays as it is; so do calls and quotations.
+FOREIGN = re.compile(r"\w+(Error|Exception|Iteration): .*|  \[.*\]$|'[^']*'|state[ _]dict")
+ENGLISH = re.compile(r"[a-z]{3,} [a-z]{2,}")
+
+
+@each
+def test_what_a_mistake_is_told_is_said_in_chinese_too(exercise, proof):
+    told = [c.says.splitlines()[0] for c in caught(exercise, proof("caught", exercise)) if c.says]
+    assert told
+    zh = Words("zh")
+    left = [line for line in told if ENGLISH.search(FOREIGN.sub("", zh.said(line)))]
+    assert left == []
 
 
 @each
