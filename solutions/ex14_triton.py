@@ -392,7 +392,7 @@ def flash_attention(
     k, v     (B, H, Lk, D), in the dtype of q, each with strides of its own. B, H, Lq and Lk are any
              numbers, 0 too
     causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0, and keys
-             that it does not see count for nothing, whatever they hold
+             that it does not see count for nothing, whatever finite numbers they hold
     scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores may
              be as far from 0 as 3e4
     returns  (B, H, Lq, D), in the dtype of q; scores, maximum, sum and output are float32, rounded

@@ -134,6 +134,15 @@ def cut_to_the_shorter(a, b):
 
 
 @mistake(of="matmul", caught_by=test_matmul_refuses)
+def single_row_fits_all(a, b):
+    """A `b` of a single row is let through, whatever the width of `a` is.
+
+    One row fits only an `a` of one column: compare len(a[0]) with len(b) for every size.
+    """
+    return cut_to_the_shorter(a, b) if len(b) == 1 else plain_matmul(a, b)
+
+
+@mistake(of="matmul", caught_by=test_matmul_refuses)
 def wrong_numbers_compared(a, b):
     """The number of rows of `a` is compared with that of `b`.
 
@@ -279,6 +288,39 @@ def epsilon_in_the_sum(rows):
     """
     powers = [[math.exp(x - max(row)) if max(row) > -math.inf else 0 for x in row] for row in rows]
     return [[x / (sum(row) + 1e-6) for x in row] for row in powers]
+
+
+@mistake(of="row_softmax", caught_by=test_softmax_extremes)
+def empty_row_overwritten(rows):
+    """The zeros of a row of -inf are written into the row that was given.
+
+    It belongs to the caller: make a new list of zeros.
+    """
+    empty = [max(row) == -math.inf for row in rows]
+    for row in (row for row, is_empty in zip(rows, empty, strict=True) if is_empty):
+        row[:] = [0.0] * len(row)
+    return [
+        list(row) if is_empty else plain_softmax(row)
+        for row, is_empty in zip(rows, empty, strict=True)
+    ]
+
+
+@mistake(of="row_softmax", caught_by=test_softmax_extremes)
+def maximum_subtracted_if_all_vanish(rows):
+    """The maximum is subtracted only if the powers add up to 0: below -700 they have few digits.
+
+    Subtract the maximum of every row, before math.exp.
+    """
+
+    def powers(row):
+        bare = [math.exp(min(x, 700.0)) for x in row]
+        return bare if sum(bare) and max(row) < 700 else [math.exp(x - max(row)) for x in row]
+
+    return [plain_softmax(row) if max(row) == -math.inf else _shares(powers(row)) for row in rows]
+
+
+def _shares(powers):
+    return [x / sum(powers) for x in powers]
 
 
 @mistake(of="row_softmax", caught_by=test_softmax_extremes)

@@ -148,7 +148,7 @@ def no_copies(x, n):
 
 @mistake(of="grouped_query_attention", caught_by=test_values)
 def tiled(q, k, v, keep=None):
-    """Query head h reads key/value head h % Hk, because the heads are tiled: k0 k1 k0 k1.
+    """Query head h reads key/value head h % Hk, as if the heads were tiled: k0 k1 k0 k1.
 
     Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
     """
@@ -870,7 +870,7 @@ def linear_in_the_query(q, k, v, keep=None):
 
 @mistake(of="GroupedQueryAttention", caught_by=test_layer)
 class KeyHeadsTiled(Layer):
-    """Query head h reads key/value head h % Hk, because the heads are tiled.
+    """Query head h reads key/value head h % Hk, as if the heads were tiled.
 
     Groups are consecutive: head h reads head h // (H // Hk). Use repeat_interleave, not repeat.
     """

@@ -135,6 +135,19 @@ def mask_dropped_with_causal(q, k, v, keep=None, causal=False, scale=None, bias=
 
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_of_three_dimensions_by_sequence(
+    q, k, v, keep=None, causal=False, scale=None, bias=None
+):  # fmt: skip
+    """A mask of three dimensions counts as one for each sequence, where there is one for each head.
+
+    Shapes are compared from the right: (H, Lq, Lk) is a mask for each head, in every sequence.
+    """
+    if keep is not None and keep.ndim == 3 and q.ndim == 4 and len(keep) == len(q):
+        keep = keep[:, None]
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
 def causal_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """With a keep mask or a bias, causal=True is ignored, and queries see what lies ahead.
 
@@ -468,7 +481,7 @@ def given_scale_ignored(q, k, v, keep=None, causal=False, scale=None, bias=None)
 
 @mistake(of="fast_attention", caught_by=test_groups)
 def tiled(q, k, v, keep=None, causal=False, scale=None, bias=None):
-    """Query head h reads key/value head h % Hk, because the heads are tiled: k0 k1 k0 k1.
+    """Query head h reads key/value head h % Hk, as if the heads were tiled: k0 k1 k0 k1.
 
     Groups are consecutive: enable_gqa=True, or repeat_interleave instead of repeat.
     """

@@ -89,6 +89,11 @@ def test_mask_and_bias(student, draw, case, causal):
         for names in ((), ("keep",), ("bias",), ("keep", "bias")):
             agree_with_any_scale(student, draw, *names, *also)
         agree_behind_large_keys(student, draw, causal)
+        q, k, v = qkv(draw, B=3, H=3)  # a mask of three dimensions is one for each head
+        for shape in ((3, 5, 9), (3, 1, 9)):
+            keep, bias = draw.keep(*shape), draw.normal(*shape, scale=2.0)
+            agree_output(student, q, k, v, keep=keep, causal=causal)
+            agree_output(student, q, k, v, bias=bias, causal=causal)
     elif isinstance(case, Hard):
         few = {} if case is not Hard.LONG else {"D": 128, "Dv": 0}
         for sizes in sizes_of(draw, case, few):

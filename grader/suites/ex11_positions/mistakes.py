@@ -609,6 +609,26 @@ def grid_angles_in_half_precision(x, grid, base=BASE):
 
 
 @mistake(of="rope_3d", caught_by=test_grid_manners)
+def columns_in_half_precision(x, grid, base=BASE):
+    """Columns are counted in the dtype of x: beyond 256 bfloat16 rounds them.
+
+    Keep coordinates whole, and compute their angles in float32.
+    """
+    frame, row, column = _coordinates(x, grid)
+    return _on_grid(x, (frame, row, column.to(x.dtype)), _counts(x), base)
+
+
+@mistake(of="rope_3d", caught_by=test_grid_manners)
+def one_token_fits_every_grid(x, grid, base=BASE):
+    """A single token is let through with any grid, and turned as every place of it.
+
+    Compare the number of tokens with frames * height * width, also if there is one.
+    """
+    places = grid[0] * grid[1] * grid[2]
+    return plain_rope_3d(x.expand(*x.shape[:-2], places, -1) if x.shape[-2] == 1 else x, grid, base)
+
+
+@mistake(of="rope_3d", caught_by=test_grid_manners)
 def what_is_beyond_the_grid_left(x, grid, base=BASE):
     """Tokens beyond the grid come back as they were, without a word.
 

@@ -190,7 +190,7 @@ def test_rope_manners(student, draw, interleaved, dtype):
     for base in 500.0, 10000.0:
         expected = reference.apply_rope(x, places, base, **given)
         agree(student.apply_rope(x, places, base, **given), expected)
-    for width in 7, 2 * draw.integer(10, 49) + 1:
+    for width in 1, 7, 2 * draw.integer(10, 49) + 1:
         x = draw.normal(6, width, dtype=dtype)
         rejects(lambda x=x: student.apply_rope(x, places, interleaved=interleaved), width)
 
@@ -215,6 +215,8 @@ def test_grid_manners(student, draw, dtype):
     for x in (draw.normal(*shape, dtype=dtype), draw.strided(*shape, dtype=dtype),
               wide.expand(shape), wide[:0]):  # fmt: skip
         agree(untouched(lambda x=x: student.rope_3d(x, grid)), reference.rope_3d(x, grid))
+    for grid in (300, 1, 1), (1, 1, 300):
+        agree(student.rope_3d(x := wide[0], grid), reference.rope_3d(x, grid))
     ordinary = {"B": 2, "F": 2, "R": 3, "C": 2, "D": 4}
     many = draw.hard(Hard.LONG, LONGEST, **ordinary) if dtype is float32 else []
     for sizes in [*draw.hard(Hard.ONE, **ordinary), *many]:
@@ -233,7 +235,7 @@ def test_grid_manners(student, draw, dtype):
     other, odd = draw.integer(25, 99), 2 * draw.integer(10, 49) + 1
     for length, width, named in (
         (23, 10, (23, 24)), (48, 10, (48, 24)), (other, 10, (other, 24)), (24, 7, (7,)),
-        (24, odd, (odd,)),
+        (24, odd, (odd,)), (1, 10, (1, 24)), (24, 1, (1,)),
     ):  # fmt: skip
         x = draw.normal(2, length, width, dtype=dtype)
         rejects(lambda x=x: student.rope_3d(x, (2, 3, 4)), *named)

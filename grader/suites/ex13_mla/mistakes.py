@@ -146,6 +146,18 @@ class AnglesInHalfPrecision(_Layer):
 
 
 @mistake(of=OF, caught_by=test_half_precision)
+class StepPositionInHalfPrecision(_Layer):
+    """The position of a single new token is a number of the dtype of x, which rounds distant ones.
+
+    Count positions in whole numbers, and compute the angles in float32.
+    """
+
+    def rotate(self, x, start):
+        alone = x.shape[-2] == 1
+        return super().rotate(x, int(torch.tensor(start).to(x.dtype)) if alone else start)
+
+
+@mistake(of=OF, caught_by=test_half_precision)
 class RatesInHalfPrecision(_Layer):
     """The rates of RoPE are rounded to half precision: far out, their errors add up to whole turns.
 

@@ -6,7 +6,7 @@ from grader.judging import Hard, agree, backward, gradcheck
 from reference import raised
 
 from .caches import multiply, new_caches
-from .cases import LAYERS, NARROW, PLAIN, TRAINED
+from .cases import FAR, LAYERS, NARROW, PLAIN, TRAINED
 from .layers import new_layers, parameters
 from .texts import read_far, read_text
 
@@ -90,6 +90,7 @@ DIGITS = [  # of a layer in float64
 ]
 ROUNDED = [  # of a layer in half precision
     *_named(agree_output, *((2, 33, (16, 4, 8, 8, 8, 16, rank, 3.0)) for rank in (None, 24))),
+    *_named(agree_output, (1, 600, FAR)),  # more positions than half precision counts
     *_named(agree_large, (None,), (24,)),
     *_named(agree_changed_cache, (PLAIN,), (NARROW,)),
     *_named(read_text, (PLAIN, [7, 1, 3]), (NARROW, [4, 1])),
