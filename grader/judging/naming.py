@@ -114,6 +114,10 @@ def keep_fitting(
     failure = cases.failure
     like_it: Iterable[LikeCase] = cases
     if trials is not None:  # their inputs are smaller than those of cases
+        rest = [m for m in found if not trials.find_first_wrong(m)]
+        for like in cases.list_failing(1) if rest else ():  # where the answer passes all trials
+            same = keep_same_fault(like, rest, judge, known, any_words=True)
+            found = [m for m in found if m not in rest or m in same]
         found = trials.keep_fitting(found)
         if all(map(trials.find_first_wrong, found)):
             like_it = cases.without_fresh()
