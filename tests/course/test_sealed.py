@@ -92,7 +92,7 @@ def test_no_right_answer_lies_in_it(root):
     suite = {"exercise.toml", "test_masking.py", "weights.py", "zh.toml", "questions.toml"}
     assert last == {*suite, "pytest.ini", "__init__.py"}
     chinese = tomllib.loads((root / f"grader/suites/{SLUG}/zh.toml").read_text(encoding="utf-8"))
-    assert set(chinese) == {"title", "cure", "learned", "checks", "hints", "questions"}
+    assert set(chinese) == {"title", "cure", "learned", "checks", "said", "hints", "questions"}
     assert "\n\n> This is the bundle of a course" in (root / "README.md").read_text(
         encoding="utf-8"
     )

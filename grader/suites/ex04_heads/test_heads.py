@@ -93,7 +93,10 @@ def test_numpy_values(student, draw, case):
     for *shape, heads in calls(draw, case):
         args = arrays(draw, *shape)
         answer = student.multi_head_attention_numpy(*args, heads)
-        values_agree(answer, reference.multi_head_attention_numpy(*args, heads))
+        right = reference.multi_head_attention_numpy(*args, heads)
+        if case is Hard.LONG:  # sums of 1,025 products: how they round depends on the processor
+            right = [one._replace(magnitude=4.0 * one.magnitude) for one in right]
+        values_agree(answer, right)
 
 
 @check(points=1, needs=[test_numpy_values])
