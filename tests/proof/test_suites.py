@@ -34,7 +34,7 @@ def test_every_mistake_fails_the_check_that_it_names(exercise, proof):
 
 
 # What Python, PyTorch and an answer say of themselves stays as it is; so do calls and quotations.
-FOREIGN = re.compile(r"\w+(Error|Exception|Iteration): .*|  \[.*\]$|'[^']*'|state[ _]dict")
+FOREIGN = re.compile(r"\w+(Error|Exception|Iteration): .*|`[^`]*`|  \[.*\]$|'[^']*'|state[ _]dict")
 ENGLISH = re.compile(r"[a-z]{3,} [a-z]{2,}")
 
 
