@@ -27,6 +27,8 @@ Advise = Callable[[RaisedException, re.Match[str]], str]
 def advise_on_exception(raised: RaisedException) -> str:
     """Return a sentence with the cure of an exception; "" if its cause is not certain."""
     for kind, pattern, advise in _RULES:
+        if not raised.number and advise is not _advise_on_unset_attribute:
+            continue  # which needs no line of the answer
         found = re.search(pattern, raised.message) if re.fullmatch(kind, raised.kind) else None
         if found is not None and (told := advise(raised, found)):
             return told

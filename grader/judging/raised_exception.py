@@ -7,7 +7,6 @@ from functools import cached_property
 
 _MAX_BODY = 200  # lines of a function that are read
 _MAX_LINE = 300  # characters of a line that are read
-_SET_ATTRIBUTE = re.compile(r"\b\w+\.(\w+)\b(?=[\w\s,.:\[\]|]*=[^=])")
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ class RaisedException:
 
     def list_set_attributes(self) -> set[str]:
         """Return the attributes that any line of the answer seems to set, of whatever object."""
-        found = (_SET_ATTRIBUTE.findall(line[:_MAX_LINE]) for line in self.lines)
-        return {name for names in found for name in names}
+        return {name for line in self.lines for name in _list_assigned(line[:_MAX_LINE])}
 
     def mentions(self, pattern: str) -> bool:
         """Return whether a pattern matches in any line of the answer."""
@@ -71,3 +69,12 @@ class RaisedException:
 
 def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+def _list_assigned(line: str) -> list[str]:
+    """Return the attributes on the left of the first `=` of a line; of a call's, the last alone."""
+    left, sign, right = line.partition("=")
+    if not sign or right.startswith("="):
+        return []
+    called = "(" in left.lstrip()[1:]
+    return re.findall(r"\.(\w+)\s*$" if called else r"\.(\w+)", left)

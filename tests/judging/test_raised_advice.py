@@ -155,6 +155,18 @@ def test_a_call_without_arguments_is_named(body, masks, says):
     assert not says or Words("zh").said(says) != says
 
 
+def test_without_a_line_of_the_answer_nothing_is_said_of_what_it_writes():
+    raised = RaisedException(
+        kind="RuntimeError",
+        message="a leaf Variable that requires grad is being used in an in-place operation.",
+        lines=["x = 1"],
+        number=0,
+        call="f(...)",
+        name_line=str,
+    )
+    assert advise_on_exception(raised) == ""
+
+
 def test_what_only_a_check_reads_is_named_too():
     answer = (
         "class Module:\n    def __init__(\n        self,\n        w_o: int,\n    ): self.w_q = w_o"
