@@ -118,6 +118,8 @@ def _can_hard_kind_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
             return any(len(s) > 1 for s in shapes)
         case Hard.OPTIONS:
             return "=" in signatures
+        case Hard.COMBINED:
+            return signatures.count("=") > 1
         case Hard.DEVICE:
             return "device" in signatures
         case Hard.ONE | Hard.CHANGED | Hard.SCORES:

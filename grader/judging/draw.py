@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from grader.judging import hard
 from grader.judging.case import find_case
+from grader.judging.covering import cover
 from grader.judging.hard import Hard, Sizes
 
 T = TypeVar("T")
@@ -88,6 +89,17 @@ class Draw:
             case Hard.LONG:
                 return list(hard.make_long_case_sizes(sizes, limits or {}))
         return [sizes] if sizes else []
+
+    def combined(self, *, strength: int = 3, **factors: Sequence[Any]) -> list[dict[str, Any]]:
+        """Announce `Hard.COMBINED`; return calls, of each of which one choice is made per factor.
+
+        Any choices of `strength` factors meet in at least one call. The calls are always the same.
+
+        factors  the choices of each: dtype=(float32, float64), causal=(False, True)
+        """
+        find_case().hard.add(Hard.COMBINED.value)
+        rows = cover(tuple(len(choices) for choices in factors.values()), strength)
+        return [{f: factors[f][c] for f, c in zip(factors, row, strict=True)} for row in rows]
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
         """Announce `Hard.SCORES`; return scores (..., n) by what is hard about their rows.

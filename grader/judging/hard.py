@@ -1,9 +1,9 @@
 """The kinds of input in which wrong answers hide, by name.
 
-`Draw.hard` draws the sizes of a kind, `Draw.scores` its scores; the other kinds are ways to call,
-which a check announces by `Draw.hard` before it calls. The file `hard.toml` of a suite lists which
-check runs which kind on which function of the student's; `make house` compares it with what was
-run.
+`Draw.hard` draws the sizes of a kind, `Draw.scores` its scores, `Draw.combined` its calls; the
+other kinds are ways to call, which a check announces by `Draw.hard` before it calls. The file
+`hard.toml` of a suite lists which check runs which kind on which function of the student's; `make
+house` compares it with what was run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,6 +29,7 @@ class Hard(StrEnum):
     BRANCHES = "branches"  # two continuations of one cache
     FULL = "full"  # a cache that is filled to the last place, refuses more, and is reset
     DEVICE = "device"  # a device other than the default, such as `meta`
+    COMBINED = "combined"  # each few of options, sizes, layouts and dtypes together
     SCORES = "scores"  # scores that fall, that are all negative, that jump by hundreds
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, check, lasting, rejects, same, untouched
-from grader.suites.ex08_cuda_sdpa import kernels, layers, manners
+from grader.suites.ex08_cuda_sdpa import kernels, layers, manners, together
 from grader.suites.ex08_cuda_sdpa.calls import (
     OPTIONS,
     USUAL,
@@ -206,9 +206,17 @@ def test_module(student, draw, device, qkv_bias, qk_norm, fused):
 
 
 @check(points=1, needs=[test_values])
-def test_manners(student, draw, device):
+@pytest.mark.parametrize("case", ["each alone", "together", "modules together"])
+def test_manners(student, draw, device, case):
     """Inputs stay as they were, may be strided, expanded, empty, of any number of leading
-    dimensions, and on any device; nothing is remembered; what does not fit is refused."""
+    dimensions, and on any device; nothing is remembered; what does not fit is refused; no options,
+    sizes, layouts and dtypes disturb each other."""
+    if case == "together":
+        together.agree_together(student, draw)
+        return
+    if case == "modules together":
+        together.modules_agree_together(student, draw, device)
+        return
     manners.inputs_left_alone(student, draw)
     manners.any_layout(student, draw)
     manners.nothing_remembered(student, draw)
