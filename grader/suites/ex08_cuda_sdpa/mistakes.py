@@ -1695,3 +1695,45 @@ class GradientsInTrainingOnly(_TwoPaths):
     def forward(self, *args, **kwargs):
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return super().forward(*args, **kwargs)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def values_shared_without_their_sum(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Values wider than the keys are copied for the heads of a group, and only one copy is given a
+    gradient.
+
+    A value that several heads read adds up the gradients of all: use repeat_interleave.
+    """
+    group = q.shape[-3] // k.shape[-3]
+    if group > 1 and v.shape[-1] > q.shape[-1]:
+        first = v.unsqueeze(-3)
+        others = first.detach().expand(*v.shape[:-2], group - 1, *v.shape[-2:])
+        v = torch.cat([first, others], -3).flatten(-4, -3)
+        k = k.repeat_interleave(group, -3)
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def bias_of_five_dimensions_is_detached(
+    q, k, v, keep=None, causal=False, scale=None, bias=None
+):  # fmt: skip
+    """A bias of more than four dimensions is copied into a new tensor, and gets no gradient.
+
+    Reshape it: reshape keeps the way of the gradient.
+    """
+    if bias is not None and bias.ndim > 4:
+        bias = bias.detach().clone()
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class MaskOfHeadsBySequence(_TwoPaths):
+    """A mask of three dimensions is taken as one for each sequence, if there are as many of them.
+
+    It broadcasts to (B, H, L, L) from the right: three dimensions are one mask for each head.
+    """
+
+    def forward(self, x, keep=None):
+        if keep is not None and keep.ndim == 3 and x.ndim == 3 and len(keep) == len(x):
+            keep = keep.unsqueeze(1)
+        return super().forward(x, keep)

@@ -1,0 +1,35 @@
+"""Any few choices meet in some row, in far fewer rows than all products."""
+
+from itertools import combinations, product
+
+import pytest
+
+from grader.judging import Draw
+from grader.judging.case import CURRENT_CASE, Case
+from grader.judging.covering import cover
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3])
+@pytest.mark.parametrize("levels", [(2, 3, 4, 2, 3), (5, 4, 2, 2, 2, 2), (3, 3), (1, 2, 1, 3)])
+def test_any_choices_of_few_factors_meet(levels, strength):
+    rows = cover(levels, strength)
+    for factors in combinations(range(len(levels)), min(strength, len(levels))):
+        met = {tuple(row[f] for f in factors) for row in rows}
+        assert met == set(product(*(range(levels[f]) for f in factors)))
+
+
+def test_there_are_few_rows_and_always_the_same():
+    levels = (4, 4, 4, 3, 3, 2, 2, 2)
+    rows = cover(levels, 3)
+    assert 64 <= len(rows) <= 100  # 4 * 4 * 4, and of 4,608 products
+    cover.cache_clear()
+    assert cover(levels, 3) == rows
+
+
+def test_calls_are_told_by_the_names_of_their_factors():
+    CURRENT_CASE.set(Case())
+    calls = Draw("any").combined(strength=2, causal=(False, True), scale=(None, 0.5))
+    assert sorted(calls, key=str) == sorted(
+        ({"causal": c, "scale": s} for c in (False, True) for s in (None, 0.5)), key=str
+    )
+    assert CURRENT_CASE.get().hard == {"combined"}
