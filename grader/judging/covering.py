@@ -49,6 +49,4 @@ def _count_new(
 ) -> int:
     """Count what has not met before, and meets in a row that gets one more choice."""
     others: Sequence[tuple[int, int]] = sorted(row.items())
-    return sum(
-        tuple(sorted((*some, new))) in left for some in combinations(others, strength - 1)
-    )
+    return sum(tuple(sorted((*some, new))) in left for some in combinations(others, strength - 1))
