@@ -16,6 +16,12 @@ RIGHT = solution(SLUG)
 NUMPY = RIGHT[: RIGHT.index("def softmax(")]  # softmax_numpy is right, softmax is missing
 
 
+@pytest.fixture
+def diagnosis_seconds() -> float:
+    """Of a report the verdicts are meant; but what explains them meets such answers too."""
+    return 0.2
+
+
 def failures(report: ExerciseReport) -> dict[str, str]:
     return {c.id: c.why for c in report.checks if c.verdict is Verdict.FAILED}
 

@@ -90,13 +90,13 @@ def leaks(handed: dict[str, list[str]]) -> list[str]:
     """
     regions = list(solution_regions())
     assert len(regions) > 30
-    joined = {name: "\n".join(lines) for name, lines in handed.items()}
+    joined = {name: "\n".join(["", *lines, ""]) for name, lines in handed.items()}
     return [
         f"{slug} in {name}: {lines[0]}"
         for slug, lines in regions
         for name, text in joined.items()
         if (len(lines) > 2 or "exercises/" in name or ".ipynb" in name)
-        and f"\n{chr(10).join(lines)}\n" in f"\n{text}\n"
+        and "\n".join(["", *lines, ""]) in text
     ]
 
 
