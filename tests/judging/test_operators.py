@@ -7,6 +7,7 @@ from grader.submission import python_outline
 from grader.submission.cut_functions import cut_forbidden_from_submission
 from tests.classes.handing import in_chinese
 
+
 @pytest.fixture
 def diagnosis_seconds() -> float:
     """Nothing is explained: of a report the verdicts are meant."""

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from grader.timing import statistics
 from grader.timing.statistics import (
     BLOCK_ROUNDS,
     compute_memory_position,
@@ -158,3 +159,11 @@ def test_the_same_rounds_say_the_same():
     say = partial(estimate_speed_position, rounds(60))
     assert say() == say()
     assert say(seed=1) != say(seed=2)
+
+
+def test_quantiles_of_rounds_are_numpys_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    for count in range(1, 130):
+        times = rng.lognormal(size=(7, count, 3))
+        found = statistics._compute_quantile_of_rounds(times)
+        assert np.array_equal(found, np.quantile(times, statistics.QUANTILE, axis=1))

@@ -11,6 +11,7 @@ from grader.worker.shared_memory import ARENA_BYTES
 from tests.conftest import solution
 from tests.worker.asking import call, worker
 
+
 @pytest.fixture
 def diagnosis_seconds() -> float:
     """Of a report the verdicts are meant; but what explains them meets such answers too."""

@@ -6,7 +6,6 @@ of arguments it takes.
 """
 
 import ast
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +37,7 @@ def list_loose_functions(text: str) -> tuple[LooseFunction, ...]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return ()
+    _remove_notes(tree)
     known: dict[str, ast.stmt] = {}
     for node in tree.body:
         known |= dict.fromkeys(_list_bound_names(node), node)
@@ -68,8 +68,8 @@ def _take_function(function: ast.FunctionDef, known: dict[str, ast.stmt]) -> Loo
             continue
         if isinstance(node, ast.Import | ast.ImportFrom) and not _may_be_imported(node):
             return None
-        taken[id(node)] = _without_notes(node)
-        used = {n.id for n in ast.walk(taken[id(node)]) if isinstance(n, ast.Name)}
+        taken[id(node)] = node
+        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         waiting += [known[name] for name in used if name in known]
     parts = [part for node in taken.values() for part in ast.walk(node)]
     if any(isinstance(part, _NO_COMPUTATION) for part in parts):
@@ -92,17 +92,13 @@ def _may_be_imported(node: ast.Import | ast.ImportFrom) -> bool:
     return all(name.partition(".")[0] in _MODULES for name in names)
 
 
-def _without_notes(node: ast.stmt) -> ast.stmt:
-    """Return a function without its annotations, whose names need not be there."""
-    if not isinstance(node, ast.FunctionDef):
-        return node
-    bare = copy.deepcopy(node)
-    for part in ast.walk(bare):
+def _remove_notes(tree: ast.Module) -> None:
+    """Take the annotations off all functions: their names need not be there."""
+    for part in ast.walk(tree):
         if isinstance(part, ast.arg):
             part.annotation = None
         elif isinstance(part, ast.FunctionDef):
             part.returns = None
-    return bare
 
 
 def write_renamed_answer(function: LooseFunction, exercise: Exercise) -> str:
