@@ -1858,3 +1858,71 @@ def half_of_a_complex_number(batch, num_kv_heads, length, head_dim, dtype, layer
         return torch.finfo(dtype).bits // 8 if dtype.is_complex else dtype.itemsize
 
     return counted(batch, num_kv_heads, length, head_dim, dtype, layers, size=size)
+
+
+@mistake(of="repeat_kv", caught_by=test_manners)
+def strided_heads_copied_without_graph(x, n):
+    """Heads that do not lie in memory one after another are first copied with .data, which cuts
+    their graph.
+
+    Copy them with .contiguous() alone; repeat_interleave needs no copy.
+    """
+    return copied(x, n, see=contiguous_without_graph)
+
+
+def contiguous_without_graph(x):
+    return x if x.is_contiguous() else x.data.contiguous()
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def heads_of_the_mask_for_sequences(q, k, v, keep=None):
+    """A mask of three dimensions counts as one for each sequence if there are as many of them.
+
+    Dimensions are lined up from the right: a keep of (H, Lq, Lk) is one mask for each head.
+    """
+    if keep is not None and keep.ndim == 3 and q.ndim == 4 and len(keep) == len(q):
+        keep = keep[:, None]
+    return attended(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def row_of_the_mask_for_queries(q, k, v, keep=None):
+    """A mask of one dimension counts as one of queries if there are as many queries as keys.
+
+    Dimensions are lined up from the right: a keep of (Lk,) hides keys from all queries.
+    """
+    if keep is not None and keep.ndim == 1 and q.shape[-2] == len(keep):
+        keep = keep[:, None]
+    return attended(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def first_mask_for_all_of_five_dimensions(q, k, v, keep=None):
+    """With two dimensions before the heads, the first of them has no masks of its own: all take
+    the first.
+
+    Flatten the leading dimensions of keep as those of q, after an expand to (..., H, Lq, Lk).
+    """
+    return attended(q, k, v, keep if keep is None or keep.ndim < 5 else keep[0])
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_manners)
+class OneTokenSeesItself(Layer):
+    """A single token sees itself, even where keep hides it: with one key, the mask is left out.
+
+    What may attend to nothing gets zeros, with one key as with many: use keep for any length.
+    """
+
+    def attend(self, q, k, v, keep):
+        return attended(q, k, v, keep if k.shape[-2] > 1 else None)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_manners)
+class PastDetachedInEval(Layer):
+    """In .eval() the keys and values of a step come back without their graph.
+
+    Gradients flow through both in either mode. Whoever wants none calls under torch.no_grad().
+    """
+
+    def store(self, joined, new):
+        return joined if self.training else tuple(x.detach() for x in joined)

@@ -1,0 +1,102 @@
+"""Draws the inputs of ex07, builds the student's layers, and compares answers and gradients."""
+
+from torch import float32
+
+from grader.judging import agree, backward, expect, expect_shapes
+from reference import ex07_mqa_gqa as reference
+
+USUAL = {"B": 2, "Hk": 2, "G": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
+
+
+def qkv(draw, dtype=float32, **sizes):
+    """Queries, keys and values of two sequences, unless other sizes are given."""
+    B, Hk, G, Lq, Lk, D, Dv = (USUAL | sizes).values()
+    q = draw.normal(B, Hk * G, Lq, D, dtype=dtype)
+    k = draw.normal(B, Hk, Lk, D, dtype=dtype)
+    return q, k, draw.normal(B, Hk, Lk, Dv, dtype=dtype)
+
+
+def leading(layout, batch):
+    """The dimensions before the heads."""
+    return {"flat": (), "deep": (2, batch)}.get(layout, (batch,))
+
+
+def laid_out(x, layout):
+    """The tensor, with two dimensions exchanged in memory, or one sequence for all."""
+    if layout == "turned":
+        return x.transpose(-3, -2).contiguous().transpose(-3, -2)
+    return x[:1].expand(x.shape) if layout == "expanded" else x
+
+
+def mask_of(draw, kind, lead, H, Lq, Lk):
+    """A mask of a kind for H heads; in one of all rows one query sees nothing."""
+    shapes = {
+        "loud": (*lead, 1, 1, Lk), "heads": (H, Lq, Lk), "rows": (*lead, H, Lq, Lk), "row": (Lk,),
+    }  # fmt: skip
+    if kind is None:
+        return None
+    keep = draw.keep(*shapes[kind])
+    if kind == "rows":
+        keep[..., -1, Lq // 2, :] = False
+    return keep
+
+
+def attends(student, q, k, v, keep=None, says=None, right=reference.grouped_query_attention):
+    """The student's output, held to the right one."""
+    output = student.grouped_query_attention(q, k, v, keep)
+    agree(output, right(q, k, v, keep), says)
+    return output
+
+
+def gradients_agree(draw, student, q, k, v, keep=None, says=""):
+    """The gradients of q, k and v, held to the right ones."""
+    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    upstream = draw.normal(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
+    grads = backward(student.grouped_query_attention(*leaves, keep), *leaves, upstream=upstream)
+    rights = reference.grouped_query_attention_gradients(*leaves, keep, upstream=upstream)
+    for name, got, right in zip("qkv", grads, rights, strict=True):
+        agree(got.to(q.dtype), right, says=f"gradient of {name}{says}")
+
+
+def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):
+    """The student's layer and the oracle's, with the same weights."""
+    num_heads, num_kv_heads, d_model = heads[0] * heads[1], heads[0], heads[0] * heads[1] * D
+    widths = {"w_q": d_model, "w_k": num_kv_heads * D, "w_v": num_kv_heads * D, "w_o": d_model}
+    options = {"bias": True} if bias else {}
+    module = student.GroupedQueryAttention(d_model, num_heads, num_kv_heads, **options)
+    state = weights(draw, widths, d_model, bias, dtype)
+    expect_shapes(module, {name: tuple(weight.shape) for name, weight in state.items()})
+    unasked = [] if bias else list(widths)
+    biases = module.read_each(f"{name}.bias" for name in unasked)
+    for name, value in zip(unasked, biases, strict=True):
+        expect(value is None, f"{name} has a bias, but should have none")
+    module.to(device, dtype)
+    module.load_state_dict(state, strict=False)  # a module may have buffers of its own
+    oracle = reference.GroupedQueryAttention(d_model, num_heads, num_kv_heads, bias)
+    oracle.load_state_dict(state)
+    return module, oracle
+
+
+def weights(draw, widths, d_model, bias, dtype):
+    """Parameters of the four projections, by name."""
+    state = {
+        f"{name}.weight": draw.normal(width, d_model, dtype=dtype, scale=d_model**-0.5)
+        for name, width in widths.items()
+    }
+    if bias:
+        state |= {f"{name}.bias": draw.normal(n, dtype=dtype) for name, n in widths.items()}
+    return state
+
+
+def layer_gradients_agree(module, oracle, x, mask, upstream, *, every_weight):
+    """The gradients of x and of the layer's weights and biases, held to the right ones."""
+    x = x.detach().clone().requires_grad_()
+    module.zero_grad()
+    [got] = backward(module(x, mask), x, upstream=upstream)
+    [right] = oracle.forward_gradients(x, mask, upstream=upstream)
+    agree(got, right, says="gradient of x")
+    if every_weight:
+        learned = oracle.weight_gradients(x, mask, upstream=upstream)
+        found = module.read_each(f"{name}.grad" for name in learned)
+        for got, right in zip(found, learned.values(), strict=True):
+            agree(got, right)

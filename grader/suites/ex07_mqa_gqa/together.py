@@ -1,0 +1,146 @@
+"""Checks that heads, sizes, masks, layouts, modes and precisions do not disturb each other."""
+
+import torch
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import agree, backward
+from reference import ex07_mqa_gqa as reference
+
+from .inputs import laid_out, layer_gradients_agree, layers, leading, mask_of
+
+DTYPES = float32, float16, float64, bfloat16
+HEADS = (2, 2), (1, 3), (3, 1)  # Hk, query heads of each
+LENGTHS = (3, 6), (6, 3), (4, 4), (1, 5)  # Lq, Lk
+WIDTHS = (3, 5), (5, 2), (4, 4)  # D, Dv
+
+
+def calls_in(dtype, draw, **factors):
+    """Return those calls in a dtype of all the calls in which any three choices meet."""
+    return [c for c in draw.combined(dtype=DTYPES, **factors) if c["dtype"] is dtype]
+
+
+def copies_agree(student, draw, device, dtype):
+    """Compare copies and their gradients in the calls in a dtype."""
+    for call in calls_in(
+        dtype,
+        draw,
+        layout=("plain", "turned", "expanded", "flat", "deep"),
+        heads=(2, 1, 3),
+        n=(2, 1, 3),
+        length=(4, 1),
+    ):
+        layout, n = call["layout"], call["n"]
+        shape = *leading(layout, 3), call["heads"], call["length"], 2
+        x = laid_out(draw.normal(*shape, dtype=dtype), layout).requires_grad_()
+        copies = student.repeat_kv(x, n)
+        agree(copies, reference.repeat_kv(x, n))
+        upstream = draw.normal(*copies.shape, dtype=x.dtype)
+        [got] = backward(copies, x, upstream=upstream)
+        [right] = reference.gradients(
+            lambda x, n=n: x.repeat_interleave(n, -3), x, upstream=upstream, magnitude=4.0
+        )
+        agree(got, right, says="gradient of x")
+
+
+def attention_agrees(student, draw, device, dtype):
+    """Compare outputs and gradients of the calls in a dtype."""
+    for call in calls_in(
+        dtype,
+        draw,
+        keep=(None, "loud", "heads", "rows", "row"),
+        lengths=LENGTHS,
+        layout=("plain", "turned", "flat", "deep"),
+        heads=HEADS,
+        widths=WIDTHS,
+    ):
+        one_call_agrees(student, draw, **call)
+
+
+def one_call_agrees(student, draw, keep, dtype, lengths, layout, heads, widths):
+    """Compare the output and all gradients of a call with as many sequences as query heads."""
+    (Lq, Lk), (D, Dv), Hk, H = lengths, widths, heads[0], heads[0] * heads[1]
+    lead = leading(layout, H)
+    sizes = (H, Lq, D), (Hk, Lk, D), (Hk, Lk, Dv)
+    q, k, v = (laid_out(draw.normal(*lead, *size, dtype=dtype), layout) for size in sizes)
+    mask = mask_of(draw, keep, lead, H, Lq, Lk)
+    given = q, k, v
+    if keep == "loud":
+        large = 6e4 if dtype is float16 else 1e30
+        given = q, *(x.masked_fill(~mask.mT, large) for x in (k, v))
+    leaves = [x.requires_grad_() for x in given]
+    output = student.grouped_query_attention(*leaves, mask)
+    agree(output, reference.grouped_query_attention(q, k, v, mask))
+    upstream = draw.normal(*q.shape[:-1], Dv, dtype=dtype)
+    found = backward(output, *leaves, upstream=upstream)
+    rights = reference.grouped_query_attention_gradients(q, k, v, mask, upstream=upstream)
+    for name, got, right in zip("qkv", found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}")
+
+
+def layers_agree(student, draw, device, dtype):
+    """Compare outputs and gradients of layers in a dtype."""
+    for call in calls_in(
+        dtype,
+        draw,
+        keep=(None, "loud", "heads", "rows"),
+        heads=HEADS,
+        layout=("plain", "turned", "expanded"),
+        length=(5, 1),
+        bias=(False, True),
+        training=(True, False),
+    ):
+        heads, L = call["heads"], call["length"]
+        module, oracle = layers(student, draw, device, heads, 4, call["bias"], dtype)
+        module.train(call["training"])
+        H = heads[0] * heads[1]  # and as many sequences
+        x = draw.normal(H, L, 4 * H, dtype=dtype)
+        x = laid_out(x[:, :, None], call["layout"]).flatten(2)
+        mask = mask_of(draw, call["keep"], (H,), H, L, L)
+        agree(module(x, mask), oracle(x, mask))
+        upstream = draw.normal(*x.shape, dtype=dtype)
+        every = dtype.itemsize > 2
+        layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=every)
+
+
+def steps_agree(student, draw, device, dtype):
+    """Compare outputs, pasts and gradients of steps in a dtype."""
+    for call in calls_in(
+        dtype,
+        draw,
+        heads=HEADS,
+        past=(4, None, 1),
+        layout=("plain", "turned"),
+        tokens=(3, 1),
+        bias=(False, True),
+        training=(True, False),
+    ):
+        heads = call["heads"]
+        module, oracle = layers(student, draw, device, heads, 4, call["bias"], dtype)
+        module.train(call["training"])
+        one_step_agrees(draw, module, oracle, heads, call)
+
+
+def one_step_agrees(draw, module, oracle, heads, call):
+    """Compare the answer of a step, and the gradients of its tokens and of its past."""
+    dtype, n = call["dtype"], call["past"]
+    leaves = [draw.normal(2, call["tokens"], 4 * heads[0] * heads[1], dtype=dtype)]
+    for _ in "kv" if n is not None else "":
+        leaves.append(laid_out(draw.normal(2, heads[0], n, 4, dtype=dtype), call["layout"]))
+    x, *past = (x.requires_grad_() for x in leaves)
+    answer = module.step(x, tuple(past) or None)
+    agree(answer, oracle.step(x, tuple(past) or None))
+    upstream = draw.normal(*side_by_side(answer).shape, dtype=dtype)
+
+    def right(x, *past):
+        return side_by_side(reference.rounded_module(oracle.plain, x).step(x, past or None))
+
+    found = backward(side_by_side(answer), *leaves, upstream=upstream)
+    rights = reference.gradients(right, *leaves, upstream=upstream, magnitude=4.0)
+    for name, got, one in zip(("x", "the keys", "the values"), found, rights, strict=False):
+        agree(got, one, says=f"gradient of {name}")
+
+
+def side_by_side(answer):
+    """The numbers of the output and of the past of a step, in one row."""
+    output, (keys, values) = answer
+    return torch.cat([x.flatten() for x in (output, keys, values)])
