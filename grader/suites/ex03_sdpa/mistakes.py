@@ -1663,3 +1663,52 @@ def one_place_for_all_answers_numpy(q, k, v, keep=None, scale=None, places={}): 
     Return new arrays in every call.
     """
     return written_over(places, attention_of_arrays(q, k, v, keep, scale))
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def strided_values_copied_without_graph(q, k, v, keep=None, scale=None):
+    """Values that do not lie in memory one after another are first copied with .data, so that they
+    get no gradient.
+
+    Copy them with .contiguous() or .reshape(), which gradients pass through.
+    """
+    return attention(q, k, v if v.is_contiguous() else v.data.contiguous(), keep, scale)
+
+
+@also_of_arrays(caught_by=test_manners)
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def heads_of_the_mask_for_sequences(q, k, v, keep=None, scale=None):
+    """A mask of three dimensions counts as one for each sequence if there are as many of them.
+
+    Dimensions are lined up from the right: a keep of (H, Lq, Lk) is one mask for each head.
+    """
+    if keep is not None and keep.ndim == 3 and q.ndim == 4 and len(keep) == len(q):
+        keep = keep[:, None]
+    return attention(q, k, v, keep, scale)
+
+
+@also_of_arrays(caught_by=test_manners)
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def scale_forgotten_in_five_dimensions(q, k, v, keep=None, scale=None):
+    """With more than two leading dimensions the function calls itself for each entry of the first,
+    and does not hand the scale on.
+
+    Hand every option on; or count dimensions from the end, and no loop is needed.
+    """
+    return attention(q, k, v, keep, scale if q.ndim < 5 else None)
+
+
+@also_of_arrays(caught_by=test_manners)
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def scale_of_zero_shared_among_none(q, k, v, keep=None, scale=None):
+    """With a scale of 0 the weights are a mean over the kept keys, and 0/0 where none is kept.
+
+    Let the softmax run with any scale, and set the weights of empty rows to 0.
+    """
+    if scale != 0 or keep is None:
+        return attention(q, k, v, keep, scale)
+    _, weights = attention(q, k, v, keep, scale)
+    shares = 0 * weights + keep
+    with np.errstate(all="ignore"):
+        weights = shares / shares.sum(-1, keepdims=True)
+    return weights @ v, weights

@@ -24,6 +24,9 @@ from grader.judging import (
     untouched,
 )
 
+from . import together
+from .answers import right_in_value
+
 RAGGED = (2, 3), 17, 65, 16, 16  # leading dimensions, Lq, Lk, D, Dv
 MASKED = (2, 3), 9, 17, 8, 5
 SIZES = {
@@ -45,7 +48,8 @@ GARBAGE = {
 }
 each_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 each_hard = pytest.mark.parametrize("kind", HARD, ids=str)
-each_function = pytest.mark.parametrize("name", ["attention_numpy", "scaled_dot_product_attention"])
+FUNCTIONS = "attention_numpy", "scaled_dot_product_attention"
+each_function = pytest.mark.parametrize("name", FUNCTIONS)
 each_half = pytest.mark.parametrize(
     "name, dtype",
     [
@@ -61,6 +65,15 @@ each_hidden = pytest.mark.parametrize(
         *[(float16, "k", np.nan), (float16, "k", np.inf)],  # 1e30 is infinity in float16
     ],
 )
+ALONE_AND_TOGETHER = [
+    *[pytest.param(name, None, id=name) for name in FUNCTIONS],
+    *[
+        pytest.param(name, dtype, id=f"{name} together in {str(dtype).removeprefix('torch.')}")
+        for name in FUNCTIONS
+        for dtype in together.DTYPES
+        if name != "attention_numpy" or dtype is not bfloat16
+    ],
+]
 each_masked = pytest.mark.parametrize("masked", [False, True], ids=["unmasked", "masked"])
 
 
@@ -147,16 +160,6 @@ def agrees_in_dtype(student, name, *tensors, scale=None):
     given = for_function(name, *tensors)
     answer = getattr(student, name)(*given, scale=scale)
     agree(answer, getattr(reference, name)(*given, scale=scale))
-
-
-def right_in_value(answer, expected):
-    """Two arrays or tensors are right after a cast to the dtype expected."""
-    for what, got, right in zip(("output", "weights"), answer, expected, strict=True):
-        if got.dtype == right.plain.dtype:
-            agree(got, right)
-        else:
-            cast = got.to if isinstance(got, torch.Tensor) else got.astype
-            agree(cast(right.plain.dtype), right, says=what)
 
 
 def hidden_weight_is_zero(name, keep, weights):
@@ -374,11 +377,16 @@ def gradients_agree(student, draw, tensors, keep, scale=None):
 
 
 @check(points=1, needs=[test_numpy_values, test_values])
-@each_function
-def test_manners(student, draw, name):
+@pytest.mark.parametrize("name, together_in", ALONE_AND_TOGETHER)
+def test_manners(student, draw, name, together_in):
     """Both functions leave their inputs alone, take strided and expanded ones and the same one
     twice, give the same answer to the same call, and refuse widths or lengths that do not fit by a
-    ValueError with both numbers; PyTorch's works on the device of its inputs."""
+    ValueError with both numbers; PyTorch's works on the device of its inputs. No options, sizes,
+    layouts and dtypes disturb each other."""
+    if together_in is not None:
+        ask = together.arrays_agree if name == "attention_numpy" else together.tensors_agree
+        ask(student, draw, together_in)
+        return
     attend = getattr(student, name)
     q, k, v = inputs(draw, ((2,), 4, 5, 3, 3))
     keep = draw.keep(2, 4, 5)

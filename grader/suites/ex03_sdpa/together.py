@@ -1,0 +1,94 @@
+"""Checks that sizes, masks, scales, layouts and precisions do not disturb each other."""
+
+import torch
+from torch import bfloat16, float16, float32, float64
+
+import reference
+from grader.judging import agree, backward
+from reference.ex03_sdpa import plain_attention
+from reference.expected import gradients, largest
+
+from .answers import right_in_value
+
+DTYPES = float32, float16, float64, bfloat16
+BATCH = 3  # sequences, and as many heads
+FACTORS = {
+    "keep": (None, "loud", "heads", "rows", "row"),
+    "lead": ((BATCH, BATCH), (), (2, BATCH, BATCH)),
+    "lengths": ((9, 5), (4, 4), (1, 9)),  # Lq, Lk
+    "widths": ((3, 5), (5, 2), (4, 4)),  # D, Dv
+    "scale": (None, 0.0, -0.7),
+    "turned": (False, True),
+}
+
+
+def arrays_agree(student, draw, dtype):
+    """Compare output and weights of NumPy's calls in a dtype, of all in which any three meet."""
+    for call in draw.combined(dtype=(float32, float16, float64), **FACTORS):
+        if call["dtype"] is dtype:
+            given, right, keep = inputs_of(draw, **call)
+            given, right = ([x.cpu().numpy() for x in xs] for xs in (given, right))
+            options = {"scale": call["scale"], "keep": None if keep is None else keep.cpu().numpy()}
+            answer = student.attention_numpy(*given, **options)
+            right_in_value(answer, reference.attention_numpy(*right, **options))
+
+
+def tensors_agree(student, draw, dtype):
+    """Compare answers and gradients of PyTorch's calls in a dtype, of all in which three meet."""
+    for call in draw.combined(dtype=DTYPES, **FACTORS):
+        if call["dtype"] is dtype:
+            one_call_agrees(student, draw, *inputs_of(draw, **call), call["scale"])
+
+
+def inputs_of(draw, dtype, keep, lead, lengths, widths, turned, **_):
+    """Return q, k and v as they are given, the same without what the mask hides, and the mask."""
+    (Lq, Lk), (D, Dv) = lengths, widths
+    shapes = (Lq, D), (Lk, D), (Lk, Dv)
+    clean = [draw.normal(*lead, *shape, dtype=dtype) for shape in shapes]
+    if turned:
+        clean = [x.mT.contiguous().mT for x in clean]
+    mask = mask_of(draw, keep, lead, Lq, Lk)
+    given = clean
+    if keep == "loud":
+        large = 6e4 if dtype is float16 else 1e30
+        given = [clean[0], *(x.masked_fill(~mask.mT, large) for x in clean[1:])]
+    return given, clean, mask
+
+
+def mask_of(draw, kind, lead, Lq, Lk):
+    """Draw a mask of a kind; in one of all rows one query of each head sees nothing."""
+    if kind is None:
+        return None
+    shapes = {
+        "loud": (*lead[:1], *[1] * len(lead[1:]), 1, Lk), "heads": (*lead[-1:], Lq, Lk),
+        "rows": (*lead, Lq, Lk), "row": (Lk,),
+    }  # fmt: skip
+    keep = draw.keep(*shapes[kind])
+    if kind == "rows":
+        keep[..., Lq // 2, :] = False
+    return keep
+
+
+def one_call_agrees(student, draw, given, clean, keep, scale):
+    """Compare output, weights, and the gradients through both of them at once."""
+    leaves = [x.requires_grad_() for x in given]
+    answer = student.scaled_dot_product_attention(*leaves, keep, scale)
+    right_in_value(answer, reference.scaled_dot_product_attention(*clean, keep, scale))
+    both = side_by_side(answer)
+    upstream = draw.normal(*both.shape, dtype=both.dtype)
+    q, k, v = clean
+    rights = gradients(
+        lambda q, k, v: side_by_side(plain_attention(q, k, v, keep, scale)),
+        *clean,
+        upstream=upstream,
+        magnitude=largest(upstream) * max(1.0, largest(v)) * max(1.0, largest(q, k)),
+    )
+    for name, got, right in zip(
+        "qkv", backward(both, *leaves, upstream=upstream), rights, strict=True
+    ):
+        agree(got, right, says=f"gradient of {name}")
+
+
+def side_by_side(answer):
+    """Return the numbers of output and weights in one row."""
+    return torch.cat([x.flatten() for x in answer])
