@@ -76,8 +76,13 @@ def empty_rows_are_zero(weights, keep):
     agree(idle, torch.zeros_like(idle), says="weights of empty rows", within=0.0)
 
 
-def gradients_agree(draw, module, oracle, keep, *, through_weights=False, bias=True, **inputs):
-    """Compare gradients of inputs and of a layer's own weights, through output and weights."""
+def gradients_agree(
+    draw, module, oracle, keep, *, through_weights=False, bias=True, clean=None, **inputs
+):
+    """Compare gradients of inputs and of a layer's own weights, through output and weights.
+
+    clean  the inputs for the oracle, if it is to have others
+    """
     leaves = [x.detach().clone().requires_grad_() for x in inputs.values()]
     module.zero_grad()
     output, weights = module(**dict(zip(inputs, leaves, strict=True)), keep=keep)
@@ -85,11 +90,12 @@ def gradients_agree(draw, module, oracle, keep, *, through_weights=False, bias=T
     if through_weights:
         expect(weights.requires_grad, "no gradient flows through weights: their graph was cut")
         other = draw.normal(*weights.shape, dtype=weights.dtype)
-        both = torch.cat([output.flatten(), weights.flatten()])
-        got = backward(both, *leaves, upstream=torch.cat([upstream.flatten(), other.flatten()]))
+        answer = torch.cat([output.flatten(), weights.flatten()])
+        got = backward(answer, *leaves, upstream=torch.cat([upstream.flatten(), other.flatten()]))
     else:
         got = backward(output, *leaves, upstream=upstream)
-    right = oracle.forward_gradients(*leaves, keep=keep, upstream=upstream, upstream_weights=other)
+    both = {"upstream": upstream, "upstream_weights": other}
+    right = oracle.forward_gradients(*(clean or leaves), keep=keep, **both)
     for name, one, expected in zip(inputs, got, right[: len(got)], strict=True):
         agree(one.to(expected.plain.dtype), expected, says=f"gradient of {name}")
     own = [f"{name}.{kind}.grad" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]

@@ -59,12 +59,9 @@ def tensors_are_left_alone(student, draw, device):
     for again, before in zip(module(x, context, keep), first, strict=True):
         same(again, before, says="the second answer to the same call")
     strided = [draw.strided(*t.shape) for t in (x, context)]
-    expanded = [t[:1].expand(t.shape) for t in (x, context)]
-    turned = [t.transpose(0, 1).contiguous().transpose(0, 1) for t in (x, context)]
-    for views in strided, expanded, turned:
-        values_agree(module(*views), oracle(*views))
-        for mask in keep[:1], keep.mT.contiguous().mT, keep[:, :1].expand(2, 4, 3, 5):
-            values_agree(module(*views, mask), oracle(*views, mask))
+    values_agree(module(*strided), oracle(*strided))
+    for mask in keep[:1], keep.mT.contiguous().mT, keep[:, :1].expand(2, 4, 3, 5):
+        values_agree(module(*strided, mask), oracle(*strided, mask))
     draw.hard(Hard.SAME)
     for mask in None, draw.keep(4, 5, 5):
         values_agree(module(context, context, mask), oracle(context, context, mask))

@@ -1892,3 +1892,55 @@ class GradientsInTrainingOnly(_Layer):
     def forward(self, *args, **kwargs):
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return super().forward(*args, **kwargs)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class StridedContextCopiedWithoutGraph(_Layer):
+    """A context that does not lie in memory in one piece is first copied with .data, so that it
+    gets no gradient.
+
+    Copy it with .contiguous() or .reshape(), which gradients pass through.
+    """
+
+    def source(self, x, context):
+        if context is None or context.is_contiguous():
+            return super().source(x, context)
+        return context.data.contiguous()
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class MaskedInEvalWithoutGradient(_Layer):
+    """In .eval() a call with a mask runs under torch.no_grad(), as if it were one of decoding.
+
+    Leave that to the caller: .eval() says nothing about gradients, and a mask does not either.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        learns = self.training or keep is None
+        with torch.set_grad_enabled(learns and torch.is_grad_enabled()):
+            return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class WeightsDetachedInHalfPrecision(_Layer):
+    """In half precision the weights come back without their graph: they are converted by .data.
+
+    Convert them with .to(q.dtype), which gradients pass through.
+    """
+
+    def attention(self, q, k, v, keep):
+        output, weights = super().attention(q, k, v, keep)
+        return output, weights.data if weights.dtype.itemsize == 2 else weights
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class EmptyRowsNaNInEval(_Layer):
+    """In .eval() rows that may attend to nothing are NaN: only training mends them.
+
+    The layer does the same in both modes: set the weights of empty rows to 0 in either.
+    """
+
+    def weigh(self, scores, keep):
+        if self.training or keep is None:
+            return super().weigh(scores, keep)
+        return torch.softmax(torch.where(keep, scores, -torch.inf), -1)

@@ -14,7 +14,7 @@ from grader.judging import Hard, agree, backward, check, gradcheck, rejects, unt
 from reference import ex04_heads as reference
 from reference import raised
 
-from . import extremes, manners
+from . import extremes, manners, together
 from .inputs import (
     HALF,
     MASKED,
@@ -49,6 +49,15 @@ MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 
 each_dtype = pytest.mark.parametrize("dtype", [float32, float16, bfloat16, float64])
 each_case = pytest.mark.parametrize("case", [*SIZES, *HARD], ids=str)
 each_name = pytest.mark.parametrize("name", [NUMPY, LAYER])
+ALONE_AND_TOGETHER = [
+    *[pytest.param(name, None, id=name) for name in (NUMPY, LAYER)],
+    *[
+        pytest.param(name, dtype, id=f"{name} together in {str(dtype).removeprefix('torch.')}")
+        for name in (NUMPY, LAYER)
+        for dtype in together.DTYPES
+        if name == LAYER or dtype is not bfloat16
+    ],
+]
 each_half = pytest.mark.parametrize(
     "name, dtype", [(NUMPY, float16), (LAYER, float16), (LAYER, bfloat16)]
 )
@@ -232,11 +241,18 @@ def test_extremes(student, draw, device, name, dtype):
 
 
 @check(points=1, needs=[test_numpy_values, test_context])
-@each_name
-def test_manners(student, draw, device, name):
+@pytest.mark.parametrize("name, together_in", ALONE_AND_TOGETHER)
+def test_manners(student, draw, device, name, together_in):
     """Inputs of any layout are taken and left alone, on the device where they are; layers share
     nothing, and nothing is remembered: the same call gives the same answer, changed inputs another.
-    A width that the heads do not divide raises a ValueError with both numbers."""
+    A width that the heads do not divide raises a ValueError with both numbers. No sizes, masks,
+    contexts, layouts, modes and dtypes disturb each other."""
+    if together_in is not None:
+        if name == NUMPY:
+            together.arrays_agree(student, draw, together_in)
+        else:
+            together.layers_agree(student, draw, device, together_in)
+        return
     if name == NUMPY:
         manners.arrays_are_left_alone(student, draw)
         return

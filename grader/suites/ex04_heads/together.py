@@ -1,0 +1,104 @@
+"""Checks that sizes, masks, contexts, layouts, modes and precisions do not disturb each other."""
+
+import numpy as np
+from torch import bfloat16, float16, float32, float64
+
+from reference import ex04_heads as reference
+
+from .inputs import arrays, tokens
+from .layers import gradients_agree, layers, values_agree
+
+DTYPES = float32, float16, float64, bfloat16
+KEEP = None, "loud", "heads", "rows"
+HEADS = (3, 4), (1, 5), (4, 1)  # H, D; there are as many sequences as heads
+
+
+def arrays_agree(student, draw, dtype):
+    """Compare the answers of NumPy's calls in a dtype, of all calls in which any three meet."""
+    for call in draw.combined(
+        dtype=(float32, float16, float64),
+        keep=(*KEEP, "row"),
+        lengths=((3, 5), (5, 3), (4, 4), (1, 5)),
+        heads=HEADS,
+        layout=("plain", "turned", "expanded", "flipped"),
+    ):
+        if call["dtype"] is dtype:
+            one_call_of_arrays_agrees(student, draw, **call)
+
+
+def one_call_of_arrays_agrees(student, draw, dtype, keep, lengths, heads, layout):
+    """Compare output and weights of a call, with what is large where the mask hides it."""
+    (H, D), (Lq, Lk) = heads, lengths
+    query, key, value, *weights = arrays(draw, H, Lq, Lk, H * D, dtype)
+    query, key, value = (laid_out_array(x, layout) for x in (query, key, value))
+    mask = mask_of(draw, keep, H, Lq, Lk)
+    mask = None if mask is None else mask.cpu().numpy()
+    given = [key, value]
+    if keep == "loud":
+        given = [np.where(mask[:, 0, 0, :, None], x, large(dtype)).astype(x.dtype) for x in given]
+    answer = student.multi_head_attention_numpy(query, *given, *weights, H, keep=mask)
+    right = reference.multi_head_attention_numpy(query, key, value, *weights, H, mask)
+    values_agree(answer, right)
+
+
+def laid_out_array(x, layout):
+    """The array with two dimensions exchanged in memory, one sequence for all, or backwards."""
+    if layout == "turned":
+        return x.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+    if layout == "expanded":
+        return np.broadcast_to(x[:1], x.shape)
+    return x[:, ::-1, ::-1] if layout == "flipped" else x
+
+
+def large(dtype):
+    """What hidden tokens hold; its projections are no infinity in the dtype."""
+    return 1e3 if dtype is float16 else 1e30
+
+
+def layers_agree(student, draw, device, dtype):
+    """Compare answers and gradients of layers in a dtype, of all in whose calls any three meet."""
+    for call in draw.combined(
+        dtype=DTYPES,
+        keep=KEEP,
+        lengths=((5, 3), (4, 4), (1, 5), (4, None)),  # None is no context
+        heads=HEADS,
+        layout=("plain", "turned", "expanded"),
+        bias=(False, True),
+        training=(True, False),
+    ):
+        if call["dtype"] is dtype:
+            one_layer_agrees(student, draw, device, **call)
+
+
+def one_layer_agrees(student, draw, device, dtype, keep, lengths, heads, layout, bias, training):
+    """Compare the answer of a layer, and all gradients through output and weights at once."""
+    (H, D), (Lq, Lk) = heads, lengths
+    module, oracle = layers(student, draw, device, H * D, H, bias, dtype)
+    module.train(training)
+    clean = tokens(draw, H, Lq, Lk or Lq, H * D, dtype)[: 1 if Lk is None else 2]
+    clean = [laid_out(x, layout) for x in clean]
+    mask = mask_of(draw, keep, H, Lq, Lk or Lq)
+    given = dict(zip(("x", "context"), clean, strict=False))
+    if keep == "loud" and Lk is not None:
+        given["context"] = clean[1].masked_fill(~mask[:, 0, 0, :, None], large(dtype))
+    values_agree(module(**given, keep=mask), oracle(*clean, keep=mask))
+    options = {"through_weights": True, "bias": bias, "clean": clean}
+    gradients_agree(draw, module, oracle, mask, **options, **given)
+
+
+def laid_out(x, layout):
+    """The tensor with sequences and tokens exchanged in memory, or one sequence for all."""
+    if layout == "turned":
+        return x.transpose(0, 1).contiguous().transpose(0, 1)
+    return x[:1].expand(x.shape) if layout == "expanded" else x
+
+
+def mask_of(draw, kind, H, Lq, Lk):
+    """Draw a mask of a kind for H heads; in one of all rows one query sees nothing."""
+    if kind is None:
+        return None
+    shapes = {"loud": (H, 1, 1, Lk), "heads": (H, Lq, Lk), "rows": (H, H, Lq, Lk), "row": (Lk,)}
+    keep = draw.keep(*shapes[kind])
+    if kind == "rows":
+        keep[:, -1, Lq // 2] = False
+    return keep
