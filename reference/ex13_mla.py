@@ -110,6 +110,10 @@ class MultiHeadLatentAttention:
         """Take the weights from `state`, named as in the student's module."""
         self._state = dict(state)
 
+    def multiply(self, name: str, factor: float) -> None:
+        """Multiply a weight."""
+        self._state = {**self._state, name: self._state[name] * factor}
+
     def forward(
         self, x: Tensor, cache: LatentCache | None = None, absorbed: bool = False
     ) -> Expected:

@@ -19,29 +19,47 @@ EXPANDED = {float32: 2.0**123, float64: 2.0**1020}  # times LOUD these are infin
 LOUD, SOFT = 100.0, 2.0**-8
 
 
-def never_expanded(student, draw, device, sizes, dtype):
-    """Check that with absorbed=True the layer expands neither keys nor values, for any cache."""
-    for part, change in (("keys", _loud_keys), ("values", _loud_values)):
+def never_expanded(student, draw, device):
+    """Check that with absorbed=True the layer expands neither keys nor values, in any call."""
+    for call in draw.combined(
+        earlier=(None, 0, 8, 66),  # tokens in the cache; None without one
+        t=(1, 2, 40),
+        part=("keys", "values"),
+        q_rank=(None, 7),
+        heads=(3, 1),
+        batch=(2, 1),
+        dtype=(float32, float64),
+        training=(True, False),
+    ):
+        _not_expanded(student, draw, device, **call)
 
-        def changed(state, change=change):
-            return _apart(state, sizes) | change(state, sizes, EXPANDED[dtype])
 
-        layer, right = new_layers(student, draw, device, sizes, dtype, changed)
-        layer.requires_grad_(False)
-        cache, seen = new_caches(student, device, 2, 16, sizes[5], sizes[3], dtype)
-        latents = _cancelling(draw, 2, 8, sizes[5], dtype)
-        append(cache, seen, latents, torch.zeros(2, 8, sizes[3], dtype=dtype, device=device))
-        steps = [(cache, seen, t) for t in (1, 2, 5)]
-        empty = new_caches(student, device, 2, 16, sizes[5], sizes[3], dtype)
-        for cache, seen, t in [*steps, (*empty, 9), (None, None, 9)]:
-            when = f"after {seen.length} token(s)" if seen else "without a cache"
-            x = _tokens(draw, 2, t, sizes[0], dtype)
-            expected, output = right(x, seen, True), layer(x, cache, True)
-            if t > 1:  # the first sees one of a pair, and its values are really infinite
-                exact, plain = expected.exact[:, 1:], expected.plain[:, 1:]
-                expected, output = expected._replace(exact=exact, plain=plain), output[:, 1:]
-            says = f"with weights with which expanded {part} would overflow, output {when}"
-            agree(output, expected, says=says)
+def _not_expanded(student, draw, device, earlier, t, part, q_rank, heads, batch, dtype, training):
+    """Check one call."""
+    sizes = (10, heads, 6, 4, 5, 8, q_rank)
+
+    def changed(state):
+        change = {"keys": _loud_keys, "values": _loud_values}[part]
+        return _apart(state, sizes) | change(state, sizes, EXPANDED[dtype])
+
+    layer, right = new_layers(student, draw, device, sizes, dtype, changed)
+    layer.requires_grad_(False)
+    layer.train(training)
+    cache = seen = None
+    if earlier is not None:
+        cache, seen = new_caches(student, device, batch, earlier + t, 8, 4, dtype)
+    if earlier:
+        latents = _cancelling(draw, batch, earlier, 8, dtype)
+        k_ropes = torch.zeros(batch, earlier, 4, dtype=dtype, device=device)
+        append(cache, seen, latents, k_ropes)
+    x = _tokens(draw, batch, t, 10, dtype)
+    expected, output = right(x, seen, True), layer(x, cache, True)
+    if t > 1:  # the first sees one of a pair, and its values are really infinite
+        exact, plain = expected.exact[:, 1:], expected.plain[:, 1:]
+        expected, output = expected._replace(exact=exact, plain=plain), output[:, 1:]
+    when = "without a cache" if earlier is None else f"after {earlier} token(s)"
+    says = f"with weights with which expanded {part} would overflow, output {when}"
+    agree(output, expected, says=says)
 
 
 def _tokens(draw, batch, t, width, dtype):

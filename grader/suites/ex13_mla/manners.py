@@ -3,7 +3,7 @@
 import pytest
 from torch import float32
 
-from grader.judging import Hard, agree, lasting, rejects, untouched
+from grader.judging import Hard, agree, lasting, rejects
 
 from .caches import new_caches
 from .cases import NARROW, ONES, PLAIN, layer_case
@@ -16,11 +16,17 @@ def each_of(*asked):
     return pytest.mark.parametrize("ask", asked, ids=[ask.__name__ for ask in asked])
 
 
-def layouts(student, draw, device, absorbed):
-    """Check strided and expanded tokens, which must stay unchanged."""
-    layer, right = new_layers(student, draw, device, NARROW, float32)
-    for x in (draw.strided(2, 5, 10), draw.normal(1, 5, 10).expand(3, 5, 10)):
-        agree(untouched(lambda x=x: layer(x, absorbed=absorbed)), right(x, absorbed=absorbed))
+def each_way_of(*asked, once):
+    """Return a parametrization with two cases for each of these functions, and one for the last.
+
+    once  functions that go both ways by themselves
+    """
+    ways = [("naive", (False,)), ("absorbed", (True,))]
+    cases = [
+        pytest.param(ask, way, id=f"{ask.__name__}-{name}") for ask in asked for name, way in ways
+    ]
+    cases += [pytest.param(ask, (), id=ask.__name__) for ask in once]
+    return pytest.mark.parametrize("ask, way", cases)
 
 
 def small_sizes(student, draw, device, absorbed):
@@ -62,12 +68,24 @@ def later_tokens(student, draw, device, absorbed):
 
 
 def large_scores(student, draw, device, absorbed):
-    """Compare scores of about plus and minus 1e5, which keep that much less of their fraction."""
+    """Compare scores of about plus and minus 1e5, which keep that much less of their fraction.
+
+    Of far larger ones the first token tells: it sees itself alone, whatever its score.
+    """
     layer, right = new_layers(student, draw, device, PLAIN, float32)
     x = draw.normal(8, 4, 12, scale=300.0)
     expected = right(x, absorbed=absorbed)
     expected = expected._replace(magnitude=1e5 * expected.magnitude)
     agree(layer(x, absorbed=absorbed), expected, says="output for large scores")
+
+    def huge(state):
+        state["q_proj.weight"] *= 2.0**90
+        return {}
+
+    layer, right = new_layers(student, draw, device, PLAIN, float32, huge)
+    x = draw.normal(8, 4, 12)
+    output, expected = layer(x, absorbed=absorbed), right(x[:, :1], absorbed=absorbed)
+    agree(output[:, :1], expected, says="output of the first token for huge scores")
 
 
 def hard_scores(student, draw, device, absorbed):

@@ -1217,3 +1217,107 @@ class GradientsInTrainingOnly(_Layer):
     def forward(self, *args, **kwargs):
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return super().forward(*args, **kwargs)
+
+
+# Wrong under a few conditions together
+
+
+@mistake(of=OF, caught_by=test_manners)
+class StepCountedInTheLayer(_Layer):
+    """The layer counts the position of a single new token itself, and not what others appended.
+
+    Ask cache.length for the position at every call, however many tokens are new.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        self.alone = x.shape[1] == 1
+        y = super().forward(x, cache, absorbed)
+        self.end = cache, cache.length if cache is not None else 0
+        return y
+
+    def start(self, cache):
+        known = self.alone and getattr(self, "end", (None,))[0] is cache is not None
+        return self.end[1] if known and cache.length else super().start(cache)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class AbsorbedWeightsOfThePrefill(_Layer):
+    """In .eval() the absorbed way goes on with the kv_b_proj of the time when the cache was empty.
+
+    Read kv_b_proj.weight at every call: the weights may have changed since.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        self.early = cache is None or not cache.length
+        return super().forward(x, cache, absorbed)
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        if self.training or self.early or not hasattr(self, "parts"):
+            self.parts = tuple(part.detach().clone() for part in self.expansion())
+        parts = self.expansion() if self.training or self.early else self.parts
+        return _absorbed(self, (q_nope, q_rope, latents, k_ropes), *parts)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class StridedTokensDetached(_Layer):
+    """Where x is not contiguous it is copied to a tensor without gradient.
+
+    Take x.contiguous(), which passes gradients on. Most operators do not even need that.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        x = x if x.is_contiguous() else x.detach().clone()
+        return super().forward(x, cache, absorbed)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedForSeveralHeadsOnly(_Layer):
+    """With one head absorbed=True is not heard: keys and values are made.
+
+    Go the absorbed way for any number of heads.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        return super().forward(x, cache, absorbed and self.heads > 1)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedInShortContextsOnly(_Layer):
+    """With more than 64 tokens absorbed=True is not heard: keys and values are made.
+
+    Go the absorbed way for any number of tokens.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        n = x.shape[1] + (0 if cache is None else cache.length)
+        return super().forward(x, cache, absorbed and n <= 64)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class AbsorbedHiddenWithAFiniteNumber(_Layer):
+    """The absorbed way hides later tokens with -1e20, and other scores may be lower still.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        self.least = -1e20 if absorbed else -torch.inf
+        return super().forward(x, cache, absorbed)
+
+    def weights(self, scores):
+        keep = self.keep(*scores.shape[-2:]).to(scores.device)
+        return torch.softmax((scores * self.scale()).masked_fill(~keep, self.least), -1)
+
+
+@mistake(of="LatentCache", caught_by=test_cache)
+class NoTokensReturnTheLastAnswer(PlainLatentCache):
+    """append of no tokens returns what it returned last, even if reset has emptied the cache.
+
+    Return the first `length` places of both buffers, whatever t is.
+    """
+
+    def append(self, latent, k_rope):
+        self.check(latent, k_rope)
+        if latent.shape[1] or not hasattr(self, "last"):
+            self.last = super().append(latent, k_rope)
+        return self.last

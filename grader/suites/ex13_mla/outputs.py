@@ -83,7 +83,7 @@ def _named(ask, *cases):
 
 DIGITS = [  # of a layer in float64
     *_named(agree_output, *LAYERS),
-    *_named(read_text, (PLAIN, [7, 1, 3]), (NARROW, [4, 1])),
+    *_named(read_text, (NARROW, [4, 1])),
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
     *_named(agree_differences, ()),
@@ -93,7 +93,7 @@ ROUNDED = [  # of a layer in half precision
     *_named(agree_output, (1, 600, FAR)),  # more positions than half precision counts
     *_named(agree_large, (None,), (24,)),
     *_named(agree_changed_cache, (PLAIN,), (NARROW,)),
-    *_named(read_text, (PLAIN, [7, 1, 3]), (NARROW, [4, 1])),
+    *_named(read_text, (NARROW, [4, 1])),
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
 ]

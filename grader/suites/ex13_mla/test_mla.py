@@ -36,16 +36,17 @@ from grader.suites.ex13_mla.expanded import never_expanded
 from grader.suites.ex13_mla.layers import new_layers, parameters
 from grader.suites.ex13_mla.manners import (
     each_of,
+    each_way_of,
     hard_scores,
     large_scores,
     later_tokens,
-    layouts,
     modes,
     refused_calls,
     small_sizes,
 )
 from grader.suites.ex13_mla.outputs import DIGITS, ROUNDED, agree_gradients, agree_output
 from grader.suites.ex13_mla.texts import read_far, read_long, read_texts
+from grader.suites.ex13_mla.together import caches_together, chunks_together, texts_together
 
 both_ways = pytest.mark.parametrize("absorbed", [False, True], ids=["naive", "absorbed"])
 
@@ -68,10 +69,11 @@ def test_absorbed(student, draw, device, kind, which):
 
 
 @check(points=1)
-@each_of(filled, changed_inputs, several, long_caches, devices)
+@each_of(filled, changed_inputs, several, long_caches, devices, caches_together)
 def test_cache(student, draw, device, ask):
     """LatentCache.append returns all latents and rotary keys so far, in the cache's dtype and on
-    its device; length and nbytes are right, reset empties it, and each cache has its own memory."""
+    its device, whatever the dtypes and layouts; length and nbytes are right, reset empties it, and
+    each cache has its own memory."""
     ask(student, draw, device)
 
 
@@ -111,13 +113,13 @@ def test_with_cache(student, draw, device, sizes, chunks):
 
 
 @check(points=1, needs=[test_absorbed, test_with_cache])
-@pytest.mark.parametrize("sizes, chunks", [*TEXTS, (PLAIN, None), (NARROW, None)])
+@pytest.mark.parametrize("sizes, chunks", [*TEXTS, (None, None)])
 def test_absorbed_with_cache(student, draw, device, sizes, chunks):
     """With absorbed=True it answers the same, and never expands the latents, with a cache or
-    without; the two ways may take turns on one cache."""
+    without, for any sizes; the two ways may take turns on one cache."""
     draw.hard(Hard.OPTIONS)
     if chunks is None:
-        never_expanded(student, draw, device, sizes, float32)
+        never_expanded(student, draw, device)
     else:
         ways = [False, True] if 1 in chunks[1:] else [True]
         read_texts(student, draw, device, sizes, chunks, float32, ways)
@@ -170,13 +172,15 @@ def test_far(student, draw, device, absorbed):
 
 
 @check(points=1, needs=[test_absorbed, test_with_cache])
-@both_ways
-@each_of(layouts, small_sizes, modes, later_tokens, large_scores, hard_scores, refused_calls)
-def test_manners(student, draw, device, ask, absorbed):
+@each_way_of(
+    *(small_sizes, modes, later_tokens, large_scores, hard_scores, refused_calls),
+    once=(texts_together, chunks_together),
+)
+def test_manners(student, draw, device, ask, way):
     """x is left alone, strided or not; sizes may be 1 or odd, and scores of any size; later tokens
     change nothing; each call reads x and the weights anew, in .train(), in .eval(), and after a
-    call that failed."""
-    ask(student, draw, device, absorbed)
+    call that failed; no options, sizes, layouts and dtypes disturb each other."""
+    ask(student, draw, device, *way)
 
 
 @check(points=1, needs=[test_values, test_absorbed])
