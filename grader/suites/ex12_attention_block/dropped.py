@@ -2,32 +2,34 @@
 
 import torch
 
-from grader.judging import agree, backward, expect
+from grader.judging import agree, expect
 
-from .modules import pair
+from .modules import gradients_agree, pair
 
 DROPPED = 0.3
+SHAPES = {"padding": (4, 1, 1, 32), "heads": (2, 32, 32), "rows": (4, 2, 32, 32)}
 FAR = 6  # standard deviations; a right answer is as far away twice in a thousand million times
 
 
 class OpenWeights:
     """Self-attention with dropout from whose output the attention weights can be read.
 
-    Two heads of 32 numbers, and 32 tokens that are unit vectors, once for each head: unprojected
-    as values they put weight j into column j. `o` mixes all columns and is its own inverse, so
-    that a dropped column of the output does not look like a dropped weight.
+    Two heads of 32 numbers, and 32 tokens that are unit vectors, once for each head: projected to
+    values of sizes of their own they put weight j into column j. `o` mixes all columns and is its
+    own inverse, so that a dropped column of the output does not look like a dropped weight.
     """
 
-    def __init__(self, student, draw, device, dropout, dtype):
-        options = {"qk_norm": False, "dropout": dropout, "dtype": dtype}
+    def __init__(self, student, draw, device, dropout, dtype, **options):
+        options = {"qk_norm": False, "dropout": dropout, "dtype": dtype} | options
         self.module, self.right = pair(student, draw, device, "SelfAttention", 64, 2, **options)
         self.mixing = torch.ones(1, 1, dtype=dtype, device=device)
         for _ in range(6):
             top, low = [self.mixing, self.mixing], [self.mixing, -self.mixing]
             self.mixing = torch.cat([torch.cat(top, 1), torch.cat(low, 1)])
         self.mixing = self.mixing / 8  # orthogonal
-        state = {name: torch.zeros_like(x) for name, x in self.right.state_dict().items()}
-        state |= {"v.weight": torch.eye(64).to(self.mixing), "o.weight": self.mixing}
+        state = {name: x * ("norm" in name) for name, x in self.right.state_dict().items()}
+        self.sizes = draw.normal(64, dtype=dtype, scale=0.1) + 1.0  # which float32 does not hold
+        state |= {"v.weight": self.sizes.diag(), "o.weight": self.mixing}
         for name in ("q.weight", "k.weight"):  # weights between 0.001 and 0.5, or so
             state[name] = draw.normal(64, 64, dtype=dtype, scale=0.6)
         self.module.load_state_dict(state, strict=False)
@@ -37,7 +39,7 @@ class OpenWeights:
 
     def read(self, output):
         """Return the weights (B, Lq, H, Lk) behind an output (B, L, E)."""
-        return (output.to(self.mixing) @ self.mixing).unflatten(-1, (2, 32))
+        return (output.to(self.mixing) @ self.mixing / self.sizes).unflatten(-1, (2, 32))
 
     def evaluated(self, keep, says):
         """Fail if a weight is dropped in this mode; return the right weights."""
@@ -83,12 +85,39 @@ class OpenWeights:
             expect(not bool(alike.all()), why)
         return output
 
-    def gradient(self, keep):
-        """Compare the gradient of the values' bias with the sum of the weights that were kept."""
+    def gradient(self, draw, keep, weights):
+        """Compare all gradients with those for the weights that were kept."""
         leaf = self.x.clone().requires_grad_()
         self.module.zero_grad()
         output = self.module(leaf, keep)
-        backward(output, leaf, upstream=torch.ones_like(self.x) @ self.mixing)
-        sums = self.read(output.detach()).sum((0, 1, 3)).repeat_interleave(32)
-        got, says = self.module.read("v.bias.grad"), "in training, the gradient of v.bias"
-        agree(got, sums, says=says, within=1e-4 * float(sums.max()))
+        stays = (self.read(output.detach()) > weights / 2).transpose(1, 2)  # (B, H, Lq, Lk)
+        self.right.plain.drop = lambda given: torch.where(stays, given / (1 - DROPPED), 0.0)
+        upstream = draw.normal(*output.shape, dtype=output.dtype)
+        expected = self.right.gradients(leaf, keep=keep, upstream=upstream)
+        del self.right.plain.drop
+        gradients_agree(self.module, self.right, output, [leaf], expected, upstream=upstream)
+
+
+def dropped_together(student, draw, device):
+    """Check what is dropped, and all gradients, in calls where any two choices meet."""
+    for call in draw.combined(
+        strength=2,
+        dtype=(torch.float32, torch.float64),
+        keep=(None, *SHAPES),
+        rope_base=(None, 100.0),
+        qk_norm=(True, False),
+        fused=(True, False),
+        graph=(True, False),
+    ):
+        dtype, kind, fused, graph = (call.pop(x) for x in ("dtype", "keep", "fused", "graph"))
+        keep = None if kind is None else draw.keep(*SHAPES[kind], share=0.8)
+        call["qk_norm"] &= dtype is torch.float32  # float64 in the norms has a check of its own
+        opened = OpenWeights(student, draw, device, DROPPED, dtype, **call)
+        opened.module.fused = fused
+        opened.module.eval()
+        weights = opened.evaluated(keep, "in evaluation")
+        opened.module.train()
+        if graph:
+            opened.gradient(draw, keep, weights)
+        with torch.set_grad_enabled(graph):
+            opened.dropped(keep, weights)

@@ -64,13 +64,14 @@ def products_of_256_agree(module, right, draw, dtype, inputs, output, says):
     agree(module(*inputs), output, says=says)
 
 
-def far(student, draw, device, length, dtype):
+def far(student, draw, device, length, dtype, fused=True):
     """Return the output at some tokens of a long text, the right one, and its name.
 
     One head has four pairs, and scores large enough for choosing single tokens.
     """
     sizes, options = (8, 1, False), {"rope_base": 10.0, "dtype": dtype}
     module, right = pair(student, draw, device, "SelfAttention", *sizes, **options)
+    module.fused = fused
     x = draw.normal(1, length, 8, dtype=dtype, scale=2.0)
     places = [0, 1, *range(length // 4, length, length // 8), length - 1]
     return module(x)[:, places], right.rows(x, places), f"output at tokens {places}"

@@ -1083,3 +1083,91 @@ class CrossWithoutGradientsInEval(_Cross):
     def forward(self, *args, **kwargs):
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return super().forward(*args, **kwargs)
+
+
+# Wrong under two or three conditions at once
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_manners)
+class WidthComparedWhereThereAreRows(_Norm):
+    """The width of an x that has no rows is not compared.
+
+    Compare x.shape[-1] with dim before you ask for anything else.
+    """
+
+    def forward(self, x):
+        return super().forward(x) if x.numel() else self.scaled(self.unit(x))
+
+
+@mistake(of="RMSNorm", caught_by=test_norm_manners)
+class LargerEpsInHalfPrecision(_Norm):
+    """In half precision an eps of 0 becomes the default.
+
+    Use eps as it is: in float32 the mean square of half precision does not vanish.
+    """
+
+    def unit(self, x):
+        eps = max(self.eps, 1e-6) if x.dtype.itemsize == 2 else self.eps
+        (wide,) = _wide(x)
+        return (wide / torch.sqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class TurnedWithoutDropout(_Self):
+    """With RoPE no weights are dropped.
+
+    Whatever turns q and k, the weights come out of one softmax: drop them behind it.
+    """
+
+    def drop(self, weights):
+        return super().drop(weights) if self.rope_base is None else weights
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class DroppedBesideTheGraph(_Self):
+    """Gradients flow as if no weight had been dropped.
+
+    Multiply the weights themselves by what F.dropout makes of ones, or use F.dropout on them.
+    """
+
+    def drop(self, weights):
+        return weights + (super().drop(weights) - weights).detach()
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class ColumnTakenForARow(_Self):
+    """A mask (L, 1), which says what each query sees, is laid over the keys instead.
+
+    Let `keep` broadcast to (B, H, L, L) as it is: its last axis is that of the keys, even if it
+    has a size of 1.
+    """
+
+    def attend(self, q, k, v, keep):
+        column = keep is not None and keep.ndim > 1 and keep.shape[-1] == 1
+        return super().attend(q, k, v, keep.mT if column else keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class LargestOfNoKeys(_Cross):
+    """Whether a query sees any text is read from the largest entry of its mask, which there is none
+    of where the text is empty and a mask is given.
+
+    Ask keep.any(-1, keepdim=True): it is False for no keys.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is not None:
+            seen = keep.to(q.dtype).amax(-1, keepdim=True)
+            return super().attend(q, k, v, keep & (seen > 0))
+        return super().attend(q, k, v, keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class DetachedOnItself(_Cross):
+    """Where the context is x itself, no gradient flows back through keys and values.
+
+    x is used three times then, and the gradients of all uses are added: detach none of them.
+    """
+
+    def forward(self, x, context, keep=None):
+        return super().forward(x, context.detach() if context is x else context, keep)

@@ -79,11 +79,16 @@ def gradients(draw, module, right, *inputs, keep=None, but=()):
         mode()
         module.zero_grad()
         output = module(*leaves) if keep is None else module(*leaves, keep)
-        got = backward(output, *leaves, upstream=upstream)
-        for name, one, answer in zip(("x", "the context"), got, expected, strict=False):
-            agree(one, answer, says=f"gradient of {name}")
-        learned = dict(zip(right.state_dict(), expected[len(leaves) :], strict=True))
-        names = [name for name in learned if name not in but]
-        found = module.read_each(f"{name}.grad" for name in names)
-        for name, one in zip(names, found, strict=True):
-            agree(one, learned[name], says=f"gradient of {name}")
+        gradients_agree(module, right, output, leaves, expected, upstream=upstream, but=but)
+
+
+def gradients_agree(module, right, output, leaves, expected, *, upstream, but=()):
+    """Compare the gradients of inputs and parameters of one output, except the names in `but`."""
+    got = backward(output, *leaves, upstream=upstream)
+    for name, one, answer in zip(("x", "the context"), got, expected, strict=False):
+        agree(one, answer, says=f"gradient of {name}")
+    learned = dict(zip(right.state_dict(), expected[len(leaves) :], strict=True))
+    names = [name for name in learned if name not in but]
+    found = module.read_each(f"{name}.grad" for name in names)
+    for name, one in zip(names, found, strict=True):
+        agree(one, learned[name], says=f"gradient of {name}")

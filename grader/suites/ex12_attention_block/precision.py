@@ -22,7 +22,7 @@ def self_precision_agrees(student, draw, device, fused, dtype):
     module.fused = fused
     keep = draw.keep(2, 1, 33, 33)
     for mask in (None, keep):
-        [x] = _inputs(module, right, draw, dtype, (2, 33, 48))
+        [x] = even_inputs(module, right, draw, dtype, (2, 33, 48))
         agree(module(x, mask), right(x, mask))
     narrow, of_narrow = pair(
         student, draw, device, "SelfAttention", 12, 3, False, 10.0, dtype=dtype
@@ -39,29 +39,35 @@ def self_precision_agrees(student, draw, device, fused, dtype):
         least.fused = fused
         gradcheck(least, draw.normal(1, 2, 4, dtype=dtype).requires_grad_())
         OpenWeights(student, draw, device, 0.0, dtype).evaluated(None, "where dropout is 0")
-    elif fused:
-        got, answer, says = far(student, draw, device, 2100, dtype)
+    else:
+        got, answer, says = far(student, draw, device, 2100, dtype, fused)
         agree(got, answer, says=says)
 
 
 def cross_precision_agrees(student, draw, device, image, dtype):
     """Compare cross-attention in float64 or half: values, gradients, large numbers."""
     module, right = pair(student, draw, device, "CrossAttention", 48, 4, image, dtype=dtype)
-    x, context = _inputs(module, right, draw, dtype, (2, 33, 48), (2, 17, 48))
+    x, context = even_inputs(module, right, draw, dtype, (2, 33, 48), (2, 17, 48))
     for keep in (None, draw.keep(2, 4, 33, 17 - image)):
         agree(module(x, context, keep), right(x, context, keep))
     alike, total = torch.full_like(context, 3.0), torch.full_like(x, 6.0 if image else 3.0)
     says = "output for products of 256s"
     products_of_256_agree(module, right, draw, dtype, (x, alike), total, says)
     module, right = pair(student, draw, device, "CrossAttention", 12, 3, image, dtype=dtype)
-    inputs = _inputs(module, right, draw, dtype, (2, 3, 12), (2, 9, 12))
-    # In float64 these hold the rounding errors of the norms, times the size of the inputs.
-    through_norms = [f"{name}.weight" for name in ("q", "k", "k_img") if dtype is float64]
+    inputs = even_inputs(module, right, draw, dtype, (2, 3, 12), (2, 9, 12))
     keep = draw.keep(3, 3, 9 - image)
-    gradients(draw, module, right, *inputs, keep=keep, but=through_norms)
+    gradients(draw, module, right, *inputs, keep=keep, but=through_norms(dtype))
 
 
-def _inputs(module, right, draw, dtype, *shapes):
+def through_norms(dtype):
+    """Return the parameters that for `even_inputs` have gradients with the errors of the norms.
+
+    In float64 these hold the rounding errors of the norms, times the size of the inputs.
+    """
+    return tuple(f"{name}.weight" for name in ("q", "k", "k_img") if dtype is float64)
+
+
+def even_inputs(module, right, draw, dtype, *shapes):
     """Draw normal numbers for half precision; for float64, in which the modules get projections
     to match, numbers of one size: the norms' answers to these are exact, whatever their dtype."""
     if dtype is not float64:

@@ -7,7 +7,8 @@ from torch import bfloat16, float16, float32, float64
 from grader.judging import Hard, agree, check, expect, gradcheck, lasting, rejects, same, untouched
 from reference import raised
 
-from .dropped import DROPPED, OpenWeights
+from . import together
+from .dropped import DROPPED, OpenWeights, dropped_together
 from .given_scores import cross_scores_agree, far, self_scores_agree
 from .long_inputs import long_contexts_agree, long_layers_agree
 from .manners import cross_manners, self_manners, token_by_token
@@ -71,9 +72,13 @@ def test_norm_precision(student, draw, device, dtype):
 
 
 @check(points=1, needs=[test_norm])
-def test_norm_manners(student, draw, device):
+@pytest.mark.parametrize("case", ["each alone", "together"])
+def test_norm_manners(student, draw, device, case):
     """RMSNorm leaves x and earlier answers alone, takes strided x and rows of nothing, has right
-    gradients, refuses another width."""
+    gradients, refuses another width; no sizes, options, layouts and dtypes disturb each other."""
+    if case == "together":
+        together.norms_agree_together(student, draw, device)
+        return
     module, right = pair(student, draw, device, "RMSNorm", 6)
     x = draw.normal(3, 1, 6)
     for one in (x, x.expand(3, 4, 6), draw.strided(2, 5, 6), x[:0], x[:, :0]):
@@ -97,11 +102,15 @@ def test_norm_manners(student, draw, device):
     "case, dtype",
     [((2, 3, 5, 17), float32), ((1, 9, 48, 96), float32), ((2, 2, 7, 7), float32),
      ((2, 3, 5, 17), float64), ((1, 9, 48, 96), float16), ((1, 9, 48, 96), bfloat16),
-     (Hard.ONE, float32), (Hard.LONG, float32)],
+     (Hard.ONE, float32), (Hard.LONG, float32), ("together", None)],
 )  # fmt: skip
 def test_feed_forward(student, draw, device, case, dtype):
     """FeedForward is w2(relu(w1(x))), in every dtype, in .train() and .eval(); it leaves x and
-    earlier answers alone, and its gradients are right."""
+    earlier answers alone, and its gradients are right; no sizes, layouts and dtypes disturb each
+    other."""
+    if case == "together":
+        together.feed_forwards_agree_together(student, draw, device)
+        return
     draw.hard(Hard.MODES)
     draw.hard(Hard.CHANGED)
     for *shape, width, hidden in (s.values() for s in calls(draw, case, FED)):
@@ -130,11 +139,11 @@ def test_self(student, draw, device, case):
             module.fused = fused
             agree(module(x), right(x), says=f"output (fused={fused})")
         draw.hard(Hard.MODES)
-        for mode in (module.eval, module.train):
+        masks = (batch, 1, 1), (heads, length), (length,), (1,), (), (batch, heads, 1)
+        for mode, shape in zip((module.eval, module.train) * 3, masks, strict=True):
             mode()
-            for shape in ((batch, 1, 1), (heads, length), (length,), (1,), (), (batch, heads, 1)):
-                keep = draw.keep(*shape, length)
-                agree(module(x, keep), right(x, keep), says="output with a mask")
+            keep = draw.keep(*shape, length)
+            agree(module(x, keep), right(x, keep), says="output with a mask")
     if isinstance(case, Hard):
         return
     for mode in ("train", "eval", "eval"):
@@ -225,22 +234,28 @@ def test_self_precision(student, draw, device, fused, dtype):
 
 
 @check(points=1, needs=[test_rope])
-@pytest.mark.parametrize("case", ["fused", "three", Hard.LONG])
+@pytest.mark.parametrize("case", ["fused", "three", Hard.LONG, "together"])
 def test_self_manners(student, draw, device, case):
     """SelfAttention hides what `keep` hides, gives zeros to heads that see nothing, for any number
     of tokens and heads; it leaves its inputs and earlier answers alone, takes any strides and
-    an empty batch, has right gradients."""
+    an empty batch, has right gradients; no options, masks, layouts and dtypes disturb each other.
+    """
     if case is Hard.LONG:
         long_layers_agree(student, draw, device)
+    elif case == "together":
+        together.self_agrees_together(student, draw, device)
     else:
         self_manners(student, draw, device, case == "fused")
 
 
 @check(points=1, needs=[test_self])
-@pytest.mark.parametrize("fused, masked", [(True, False), (False, True)])
+@pytest.mark.parametrize("fused, masked", [(True, False), (False, True), ("together", None)])
 def test_dropout(student, draw, device, fused, masked):
     """Dropout drops single weights after the softmax, divides the rest by 1 - dropout, and only
-    in training; with dropout=0 training changes nothing."""
+    in training; with dropout=0 training changes nothing; so it is with any options together."""
+    if fused == "together":
+        dropped_together(student, draw, device)
+        return
     draw.hard(Hard.OPTIONS)
     keep = draw.keep(4, 1, 1, 32, share=0.8) if masked else None
     opened = OpenWeights(student, draw, device, DROPPED, float32)
@@ -250,7 +265,7 @@ def test_dropout(student, draw, device, fused, masked):
     opened.module.train()
     outputs = [opened.dropped(keep, weights) for _ in range(2)]
     expect(not torch.equal(*outputs), "two calls in training drop the same weights")
-    opened.gradient(keep)
+    opened.gradient(draw, keep, weights)
     opened.module.eval()
     opened.evaluated(keep, "in evaluation, after training")
     opened = OpenWeights(student, draw, device, 0.0, float32)
@@ -273,7 +288,7 @@ def test_cross(student, draw, device, case):
             lacks(module, "k_img.weight", "v_img.weight", "norm_k_img.weight")
         x = draw.normal(batch, length, heads * width)
         context = draw.normal(batch, image + text, heads * width)
-        for mode in (module.eval, module.train):
+        for mode in (module.eval, module.train)[isinstance(case, Hard) :]:
             mode()
             agree(module(x, context), right(x, context))
             load(module, right, draw, float32)
@@ -301,12 +316,15 @@ def test_cross_precision(student, draw, device, image, dtype):
 
 
 @check(points=1, needs=[test_cross])
-@pytest.mark.parametrize("case", [4, 0, Hard.LONG])  # tokens of the image
+@pytest.mark.parametrize("case", [4, 0, Hard.LONG, "together"])  # tokens of the image
 def test_cross_manners(student, draw, device, case):
     """CrossAttention hides what `keep` hides, gives zeros where there is no text to attend to, for
     any number of tokens and heads; it leaves its inputs and earlier answers alone, takes any
-    strides and an empty batch, has right gradients, refuses a context that is too short."""
+    strides and an empty batch, has right gradients, refuses a context that is too short; no masks,
+    sizes, layouts and dtypes disturb each other."""
     if case is Hard.LONG:
         long_contexts_agree(student, draw, device)
+    elif case == "together":
+        together.cross_agrees_together(student, draw, device)
     else:
         cross_manners(student, draw, device, case)
