@@ -1718,3 +1718,55 @@ def mask_made_on_the_cpu(q, k, v):
     """
     output = attended(q, k, v)
     return torch.zeros(output.shape) if q.is_meta else output
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def strided_keys_copied_without_graph(q, k, v):
+    """Keys that do not lie in memory in one piece are first copied with .data, so that they get no
+    gradient.
+
+    Copy them with .contiguous() or .reshape(), which gradients pass through.
+    """
+    return attended(q, k if k.is_contiguous() else k.data.contiguous(), v)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def empty_rows_told_by_the_lowest_float32(q, k, v):
+    """A row counts as empty if its largest score is the lowest number of float32; in float64 it is
+    that of float64, and such rows get the mean of the values.
+
+    Tell empty rows by the mask: ~keep.any(-1, keepdim=True).
+    """
+
+    def hide(scores, keep):
+        return scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+
+    def close(weights, keep):
+        empty = ~keep.any(-1, keepdim=True) & (weights.dtype is torch.float32)
+        return weights.masked_fill(empty, 0.0)
+
+    return attended(q, k, v, hide=hide, mend=unchanged, close=close)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def rows_of_a_float32_buffer(q, k, v):
+    """With more queries than keys the rows are written into zeros of float32, which float64 loses
+    its digits in.
+
+    Make the zeros in the dtype of q: q.new_zeros(...).
+    """
+
+    def narrow(output, q):
+        return (output.float() if q.shape[-2] > k.shape[-2] else output).to(q.dtype)
+
+    return attended(q, k, v, narrow=narrow)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def values_of_one_sequence_for_all(q, k, v):
+    """Values that are expanded over the batch are read once, with .data[:1], and get no gradient.
+
+    Expanded tensors need no path of their own: matrix products broadcast, and gradients flow.
+    """
+    expanded = v.ndim > 2 and len(v) > 1 and v.stride(0) == 0
+    return attended(q, k, v.data[:1] if expanded else v)

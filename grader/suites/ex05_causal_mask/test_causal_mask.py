@@ -7,6 +7,8 @@ from torch import bfloat16, float16, float32, float64
 import reference
 from grader.judging import Hard, agree, backward, check, expect, lasting, on_meta, untouched
 
+from . import together
+
 LENGTHS = [(3, 3), (2, 5), (5, 2), (1, 1), (1, 17), (4, 1), (17, 65), (65, 17), (1, 40_000)]
 WINDOWS = [  # Lq, Lk, window
     *[(6, 6, window) for window in (2, 1, 5, 6, 7, 1000)],
@@ -24,6 +26,8 @@ HALVES = [float16, bfloat16]
 PRECISE = [  # dtype, size of the scores; only float64 tells scores of thousands apart
     *[(float16, 1), (bfloat16, 1), (float32, 5), (float64, 1), (float64, 2500), (float64, 0)]
 ]
+
+TOGETHER = {f"together in {str(d).removeprefix('torch.')}": d for d in together.DTYPES}
 
 
 @check(points=1)
@@ -183,10 +187,17 @@ def test_gradient(student, draw, case):
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("q_len", [9, 1, 12])
+@pytest.mark.parametrize("q_len", [9, 1, 12, "masks together", *TOGETHER])
 def test_manners(student, draw, device, q_len):
     """Inputs and earlier answers are left alone; strided, expanded and empty inputs work, on any
-    device; calls do not interfere; a mask that was returned may be changed."""
+    device; calls do not interfere; a mask that was returned may be changed. No lengths, widths,
+    windows, layouts and dtypes disturb each other."""
+    if q_len == "masks together":
+        together.masks_agree(student, draw)
+        return
+    if q_len in TOGETHER:
+        together.attention_agrees(student, draw, TOGETHER[q_len])
+        return
     attend = student.causal_attention
     for dtype in (float64, *HALVES, float32):
         inputs = _inputs(draw, (2, 3), q_len, 9, 4, 5, dtype=dtype)

@@ -1,0 +1,52 @@
+"""Checks that lengths, widths, windows, layouts and precisions do not disturb each other."""
+
+from torch import bfloat16, float16, float32, float64
+
+import reference
+from grader.judging import agree, backward
+
+DTYPES = float32, float16, float64, bfloat16
+SOME = 5, 1, 8, 0
+
+
+def masks_agree(student, draw):
+    """Compare the masks of all lengths and windows with each other."""
+    for call in draw.combined(q_len=SOME, k_len=SOME, window=(1, 2, 5, 8, 1000)):
+        agree(student.sliding_window_mask(**call), reference.sliding_window_mask(**call))
+
+
+def attention_agrees(student, draw, dtype):
+    """Compare outputs and gradients of calls in a dtype, of all calls in which any three meet."""
+    for call in draw.combined(
+        dtype=DTYPES,
+        lengths=((5, 5), (3, 7), (7, 3), (1, 6), (75, 70)),  # Lq, Lk
+        widths=((3, 5), (5, 2), (4, 4)),  # D, Dv
+        lead=((2,), (), (2, 3)),
+        layout=("plain", "turned", "expanded"),
+    ):
+        if call["dtype"] is dtype:
+            one_call_agrees(student, draw, **call)
+
+
+def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout):
+    """Compare the output and all gradients of a call."""
+    (Lq, Lk), (D, Dv) = lengths, widths
+    shapes = (Lq, D), (Lk, D), (Lk, Dv)
+    inputs = [laid_out(draw, (*lead, *shape), dtype, layout) for shape in shapes]
+    leaves = [x.requires_grad_() for x in inputs]
+    output = student.causal_attention(*leaves)
+    # Another check asks for the dtype of the output.
+    agree(output.to(dtype), reference.causal_attention(*leaves), says="output")
+    upstream = draw.normal(*lead, Lq, Dv, dtype=dtype)
+    found = backward(output, *leaves, upstream=upstream)
+    rights = reference.causal_attention_gradients(*leaves, upstream=upstream)
+    for name, got, right in zip("qkv", found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}")
+
+
+def laid_out(draw, shape, dtype, layout):
+    """Draw a tensor; transposed in memory, or with one entry for all along its first dimension."""
+    if layout == "turned":
+        return draw.strided(*shape, dtype=dtype)
+    x = draw.normal(*shape, dtype=dtype)
+    return x[:1].expand(shape) if layout == "expanded" else x
