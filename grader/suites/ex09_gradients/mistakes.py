@@ -745,3 +745,28 @@ def gradients_in_one_place(q, k, v, grad_output, keep=None, scale=None, places={
     Return new arrays in every call.
     """
     return written_over(places, plain_attention_backward(q, k, v, grad_output, keep, scale))
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def mask_of_heads_by_sequence(q, k, v, grad_output, keep=None, scale=None):
+    """A mask of three dimensions is taken as one for each sequence, if there are as many of them.
+
+    It broadcasts to (..., Lq, Lk) from the right: three dimensions are one mask for each head.
+    """
+    if keep is not None and keep.ndim == 3 and q.ndim == 4 and len(keep) == len(q):
+        keep = keep[:, None]
+    return plain_attention_backward(q, k, v, grad_output, keep, scale)
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def scale_lost_beyond_four_dimensions(q, k, v, grad_output, keep=None, scale=None):
+    """More than four dimensions are handled by a call for each of the first one, without the scale.
+
+    Pass every option on: keep and scale.
+    """
+    if q.ndim < 5:
+        return plain_attention_backward(q, k, v, grad_output, keep, scale)
+    masks = [None] * len(q) if keep is None else np.broadcast_to(keep, (*q.shape[:-1], k.shape[-2]))
+    each = zip(q, k, v, grad_output, masks, strict=True)
+    found = [plain_attention_backward(*tensors, mask) for *tensors, mask in each]
+    return tuple(np.stack(parts) for parts in zip(*found, strict=True))

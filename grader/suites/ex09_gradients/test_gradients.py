@@ -23,6 +23,15 @@ MASKS = [(9, 17), (3, 9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17), (2, 3
 SCALES = [0.0, -0.3, 0.7]
 ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
 LONGEST = {"B": 0, "H": 64}  # more of them are more of the same
+TOGETHER = {
+    "lengths": ((5, 9), (9, 5), (4, 4), (1, 5)),  # Lq, Lk
+    "keep": (None, "row", "heads", "rows"),
+    "dtype": (float32, float64, float16),
+    "leading": ((3, 3), (), (2, 3, 3)),
+    "widths": ((6, 2), (2, 5)),  # D, Dv
+    "scale": (None, 0.0, -0.7),
+    "turned": (False, True),
+}
 each_dtype = pytest.mark.parametrize("dtype", [float32, float64, float16])
 
 
@@ -199,7 +208,8 @@ def test_half_precision(student, draw):
 @each_dtype
 def test_manners(student, draw, dtype):
     """attention_backward leaves its inputs alone, also keys that nobody sees, looks at them anew in
-    every call, and takes strided, repeated and empty ones, one array for all, and many keys."""
+    every call, and takes strided, repeated and empty ones, one array for all, and many keys; no
+    masks, scales, sizes, layouts and dtypes disturb each other."""
     tensors = inputs(draw, ((2,), 4, 5, 3, 3), dtype)
     keep = draw.keep(2, 4, 5).cpu().numpy()
     unseen = keep & (np.arange(5) != 3)
@@ -224,6 +234,9 @@ def test_manners(student, draw, dtype):
     if dtype is float32:
         for sizes in draw.hard(Hard.LONG, LONGEST, **ORDINARY):
             gradients_agree(student, inputs(draw, tupled(sizes), dtype))
+    for call in draw.combined(**TOGETHER):
+        if call["dtype"] is dtype:
+            gradients_agree_together(student, draw, **call)
 
 
 def arrays(*tensors):
@@ -259,6 +272,20 @@ def with_empty_rows(draw):
 def gradients_agree(student, tensors, keep=None, scale=None):
     given = tensors if keep is None and scale is None else [*tensors, keep, scale]
     each_agrees(student.attention_backward(*given), reference.attention_backward(*given))
+
+
+def gradients_agree_together(student, draw, lengths, keep, dtype, leading, widths, scale, turned):
+    """Compare the gradients of a call with as many sequences as heads."""
+    (Lq, Lk), mask = lengths, None
+    tensors = inputs(draw, (leading, *lengths, *widths), dtype)
+    if turned:
+        tensors = [np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) for x in tensors]
+    if keep is not None:
+        shapes = {"row": (Lk,), "heads": (*leading[-1:], Lq, Lk), "rows": (*leading, Lq, Lk)}
+        mask = draw.keep(*shapes[keep]).cpu().numpy()
+    if keep == "rows":
+        mask[..., Lq // 2, :] = False
+    gradients_agree(student, tensors, mask, scale)
 
 
 def each_agrees(gradients, expected):
