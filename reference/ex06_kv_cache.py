@@ -195,7 +195,10 @@ class PlainCachedAttention(nn.Module):
 
     def remember(self, k: Tensor, v: Tensor, cache: PlainKVCache | None) -> tuple[Tensor, Tensor]:
         """The keys and values to attend to, (B, H, n, D), once those of x are in the cache."""
-        return (k, v) if cache is None else cache.append(k, v)
+        if cache is None:
+            return k, v
+        keys, values = cache.append(k, v)
+        return keys.to(k.dtype), values.to(v.dtype)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """(B, H, t, D) from the last t of n positions."""

@@ -2048,3 +2048,63 @@ class GradientsInTrainingOnly(Layer):
     def forward(self, *args, **kwargs):
         with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
             return super().forward(*args, **kwargs)
+
+
+def _in_one_piece(x):
+    """The tensor, copied with .data if it does not lie in memory in one piece."""
+    return x if x.is_contiguous() else x.data.contiguous()
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def strided_past_copied_without_graph(q, k, v, past=None):
+    """A past that does not lie in memory in one piece is first copied with .data, so that it gets
+    no gradient.
+
+    torch.cat takes it as it is. Where a copy is needed, make it with .contiguous().
+    """
+    return attended(q, k, v, past and tuple(map(_in_one_piece, past)))
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class DtypeOfTheTokensAfterAReset(Cache):
+    """After a reset the memory takes the dtype of the tokens that come next.
+
+    The memory is taken once, in the dtype given to __init__; copy tokens into it, which converts.
+    """
+
+    emptied = False
+
+    def reset(self):
+        super().reset()
+        self.emptied = True
+
+    def append(self, k, v):
+        if self.emptied:
+            self.keys, self.values = self.keys.to(k.dtype), self.values.to(v.dtype)
+        return super().append(k, v)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class HeadsInTheDtypeOfTheCache(Layer):
+    """The heads come back in the dtype of the cache, which w_o does not take if x has another.
+
+    Convert the result of attention to the dtype of x before the last projection.
+    """
+
+    def forward(self, x, cache=None):
+        q, k, v = self.project(x)
+        keys, values = self.remember(k, v, cache)
+        heads = self.merge(self.attend(q, keys, values))
+        return self.project_out(heads if cache is None else heads.to(cache.keys.dtype))
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class StridedInputCopiedWithoutGraph(Layer):
+    """An x that does not lie in memory in one piece is first copied with .data, so that it gets no
+    gradient.
+
+    nn.Linear takes it as it is. Where a copy is needed, make it with .contiguous().
+    """
+
+    def project(self, x):
+        return super().project(_in_one_piece(x))

@@ -5,6 +5,7 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, check, lasting, on_meta, rejects, same, untouched
+from grader.suites.ex06_kv_cache import together
 from grader.suites.ex06_kv_cache.attention import (
     agree_attention,
     agree_gradients,
@@ -49,6 +50,8 @@ CACHES = [  # a cache and the dtype of what is appended to it
     *[((1, 1, 17, 1, float16), float16), ((3, 2, 9, 65, bfloat16), float32)],
 ]
 
+TOGETHER = {f"together in {str(d).removeprefix('torch.')}": d for d in together.DTYPES}
+
 
 @check(points=1)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -59,10 +62,14 @@ def test_values(student, draw, shape):
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize("chunks", [*CHUNKS, *TOGETHER], ids=str)
 def test_chunks(student, draw, chunks):
     """attend_with_past answers the same in chunks of any size and in branches of one past; inputs
-    may be strided, expanded or the same tensor, and stay as they were."""
+    may be strided, expanded or the same tensor, and stay as they were. No pasts, sizes, layouts and
+    dtypes disturb each other, in the gradients too."""
+    if isinstance(chunks, str) and chunks in TOGETHER:
+        together.attention_agrees(student, draw, TOGETHER[chunks])
+        return
     tokens = new_tokens(draw, (2, 3), sum(chunks), 0, 8, 5)[:3]
     past, start = None, 0
     draw.hard(Hard.BRANCHES)
@@ -120,9 +127,14 @@ def test_cache(student, draw, device, sizes):
 
 
 @check(points=1, needs=[test_cache])
-def test_cache_own(student, draw, device):
+@pytest.mark.parametrize("case", ["each alone", "together"])
+def test_cache_own(student, draw, device, case):
     """The memory of a KVCache, `keys` and `values`, is its own, is taken once, and has its dtype
-    and device; append writes into it and returns what lies there; reset empties that one alone."""
+    and device; append writes into it and returns what lies there; reset empties that one alone. No
+    dtypes, chunks and layouts disturb each other."""
+    if case == "together":
+        together.caches_agree(student, draw, device)
+        return
     pairs = [new_caches(student, device, *sizes) for sizes, _ in CACHES]
     for t in (1, 5, 2):
         for pair, ((batch, heads, _, width, _), dtype) in zip(pairs, CACHES, strict=True):
@@ -216,12 +228,19 @@ def test_layer(student, draw, device, sizes):
 @check(points=1, needs=[test_layer, test_cache])
 @pytest.mark.parametrize(
     "chunks, bias",
-    [([1] * 5, True), ([4, 5], False), ([17, 1, 3], True), (Hard.ONE, False), (Hard.LONG, True)],
+    [
+        *[([1] * 5, True), ([4, 5], False), ([17, 1, 3], True), (Hard.ONE, False)],
+        *[(Hard.LONG, True), *((case, None) for case in TOGETHER)],
+    ],
     ids=str,
 )
 def test_layer_with_cache(student, draw, device, chunks, bias):
     """With a cache CachedAttention answers the same in chunks of any size, in training and in
-    evaluation; texts do not mix, and what the cache refuses is the cache's ValueError."""
+    evaluation; texts do not mix, and what the cache refuses is the cache's ValueError. No caches,
+    sizes, layouts, modes and dtypes disturb each other, without a cache in the gradients too."""
+    if isinstance(chunks, str) and chunks in TOGETHER:
+        together.layers_agree(student, draw, device, TOGETHER[chunks])
+        return
     if isinstance(chunks, Hard):
         limits = {"B": 128, "H": 128, "D": 128}
         for one in draw.hard(chunks, limits, B=1, Lt=3, Lo=5, H=2, D=2):

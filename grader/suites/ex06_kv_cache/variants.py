@@ -271,6 +271,7 @@ class HeadByHead(torch.nn.Module):
         values = torch.stack(self.w_v(x).chunk(self.num_heads, -1), 1)
         if cache is not None:
             keys, values = cache.append(keys, values)
+            values = values.to(x.dtype)  # the cache may have another
         n, t = keys.shape[2], x.shape[1]
         future = torch.arange(n, device=x.device) > torch.arange(n - t, n, device=x.device)[:, None]
         heads = []

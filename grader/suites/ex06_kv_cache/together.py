@@ -1,0 +1,132 @@
+"""Checks that pasts, sizes, layouts, modes and precisions do not disturb each other."""
+
+import torch
+from torch import bfloat16, float16, float32, float64
+
+from grader.judging import agree, backward
+from grader.suites.ex06_kv_cache.attention import new_tokens
+from grader.suites.ex06_kv_cache.caches import agree_buffers, append, new_caches
+from grader.suites.ex06_kv_cache.layers import new_layers, parameters
+from reference import ex06_kv_cache as reference
+from reference.expected import gradients, largest
+
+DTYPES = float32, float16, float64, bfloat16
+OTHER = {float32: bfloat16, float16: float32, float64: float32, bfloat16: float32}  # of a cache
+
+
+def attention_agrees(student, draw, dtype):
+    """Compare answers and gradients of calls in a dtype, of all calls in which any three meet."""
+    for call in draw.combined(
+        dtype=DTYPES,
+        old=(4, 0, 1),
+        t=(3, 1, 4),
+        widths=((3, 5), (5, 2), (4, 4)),  # D, Dv
+        lead=((2, 3), (), (2,), (1, 2, 2)),
+        layout=("plain", "turned", "expanded"),
+    ):
+        if call["dtype"] is dtype:
+            one_call_agrees(student, draw, **call)
+
+
+def one_call_agrees(student, draw, dtype, old, t, widths, lead, layout):
+    """Compare the answer of a call, and the gradients through output and past at once."""
+    q, k, v, past = new_tokens(draw, lead, t, old, *widths, dtype)
+    inputs = [laid_out(x, layout).requires_grad_() for x in (q, k, v, *(past or ()))]
+    q, k, v, *past = inputs
+    answer = student.attend_with_past(q, k, v, tuple(past) or None)
+    agree(answer, reference.attend_with_past(q, k, v, tuple(past) or None))
+    upstream = draw.normal(*side_by_side(answer).shape, dtype=dtype)
+    rights = gradients(
+        lambda q, k, v, *past: side_by_side(
+            reference.plain_attend_with_past(q, k, v, past or None)
+        ),
+        *inputs,
+        upstream=upstream,
+        magnitude=largest(upstream) * max(1.0, largest(v)) * max(1.0, largest(q, k)),
+    )
+    found = backward(side_by_side(answer), *inputs, upstream=upstream)
+    names = "q", "k", "v", "past[0]", "past[1]"
+    for name, got, right in zip(names, found, rights, strict=False):
+        agree(got, right, says=f"gradient of {name}")
+
+
+def laid_out(x, layout):
+    """The tensor with two dimensions exchanged in memory, or one entry for all along the first."""
+    if layout == "turned":
+        return x.mT.contiguous().mT
+    return x[:1].expand(x.shape) if layout == "expanded" else x
+
+
+def side_by_side(answer):
+    """The numbers of the output and of the past, in one row."""
+    output, past = answer
+    return torch.cat([x.flatten() for x in (output, *past)])
+
+
+def caches_agree(student, draw, device):
+    """Compare what caches return and hold after appends in which any three choices meet."""
+    for call in draw.combined(
+        dtype=DTYPES,
+        given=(float32, float16, float64),
+        chunks=((2, 3), (5,), (1, 1, 3), (3, 0, 2)),
+        layout=("plain", "turned", "expanded"),
+        emptied=(False, True),
+    ):
+        cache, right = new_caches(student, device, 2, 3, 5, 4, call["dtype"])
+        for chunks in [(4,), call["chunks"]] if call["emptied"] else [call["chunks"]]:
+            for t in chunks:
+                new = (draw.normal(2, 3, t, 4, dtype=call["given"]) for _ in "kv")
+                append(cache, right, *(laid_out(x, call["layout"]) for x in new))
+            agree_buffers(cache, right)
+            if chunks == (4,):
+                cache.reset()
+                right.reset()
+
+
+def layers_agree(student, draw, device, dtype):
+    """Compare layers in a dtype, of all in whose calls any three choices meet."""
+    for call in draw.combined(
+        dtype=DTYPES,
+        old=(4, 0, 1, None),  # None is no cache
+        t=(3, 1),
+        heads=((3, 4), (1, 5), (4, 1)),  # H, D
+        layout=("plain", "turned", "expanded"),
+        bias=(False, True),
+        training=(True, False),
+        cache_dtype=("same", "other"),
+    ):
+        if call["dtype"] is dtype:
+            one_layer_agrees(student, draw, device, **call)
+
+
+def one_layer_agrees(
+    student, draw, device, dtype, old, t, heads, layout, bias, training, cache_dtype
+):  # fmt: skip
+    """Compare the answers of a layer after old tokens; without a cache, the gradients too."""
+    (H, D), width = heads, heads[0] * heads[1]
+    layer, right = new_layers(student, draw, device, width, H, bias, dtype)
+    layer.train(training)
+    if old is None:
+        x = laid_out(draw.normal(2, t, width, dtype=dtype), layout)
+        agree(layer(x), right(x))
+        gradients_of_a_layer_agree(draw, layer, right, x, bias)
+        return
+    layer.requires_grad_(False)
+    kind = dtype if cache_dtype == "same" else OTHER[dtype]
+    cache, seen = new_caches(student, device, 2, H, 8, D, kind)
+    for many in (old, t) if old else (t,):
+        x = laid_out(draw.normal(2, many, width, dtype=dtype), layout)
+        says = f"after {seen.length} earlier token(s), output"
+        agree(layer(x, cache=cache), right(x, cache=seen), says=says)
+
+
+def gradients_of_a_layer_agree(draw, layer, right, x, bias):
+    """Compare the gradient of x, and but for half precision those of all parameters."""
+    upstream = draw.normal(*x.shape, dtype=x.dtype)
+    [of_x, *others] = right.gradients(x, upstream=upstream)
+    [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
+    agree(got, of_x, says="gradient of x")
+    names = list(parameters(x.shape[-1], bias)) if x.dtype.itemsize > 2 else []
+    found = layer.read_each(f"{name}.grad" for name in names)
+    for name, got, one in zip(names, found, others, strict=False):
+        agree(got, one, says=f"gradient of {name}")
