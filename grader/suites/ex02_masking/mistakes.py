@@ -1647,3 +1647,45 @@ def scores_returned(scores, keep):
     Take the softmax of them over the keys: dim=-1.
     """
     return torch.where(everything_if_none(scores, keep), scores, -torch.inf)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def heads_of_the_mask_for_sequences(scores, keep):
+    """A mask of three dimensions counts as one for each sequence if there are as many of them.
+
+    Dimensions are lined up from the right: a keep of (H, Lq, Lk) is one mask for each head.
+    """
+    if keep is not None and keep.ndim == 3 and scores.ndim == 4 and len(keep) == len(scores):
+        keep = keep[:, None]
+    return masked(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def first_mask_for_all_of_five_dimensions(scores, keep):
+    """Of a mask with five dimensions only the first entry is used, for all.
+
+    keep may have as many dimensions as scores: let it broadcast, or expand it to their shape.
+    """
+    return masked(scores, keep if keep is None or keep.ndim < 5 else keep[0])
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def strided_scores_copied_without_graph(scores, keep):
+    """Scores that do not lie in memory in one piece are first copied with .data, so that they get
+    no gradient.
+
+    Copy them with .contiguous(), which gradients pass through.
+    """
+    return masked(scores if scores.is_contiguous() else scores.data.contiguous(), keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def expanded_scores_read_once(scores, keep):
+    """Of scores that are expanded and have no mask only the first entry is read, and gets all of
+    the gradient.
+
+    Expanded tensors need no path of their own: read each entry, and each gets its gradient.
+    """
+    if keep is None and scores.ndim > 1 and scores.stride(0) == 0 and len(scores) > 1:
+        return masked(scores[:1], None).expand_as(scores)
+    return masked(scores, keep)

@@ -9,6 +9,7 @@ from torch import bfloat16, float16, float32, float64, int8, int32, int64
 import reference
 from grader.judging import Hard, agree, check, gradcheck, lasting, on_meta, same, untouched
 
+from . import together
 from .weights import (
     empty_rows_agree,
     gradient_agrees,
@@ -106,11 +107,15 @@ def test_padding_mask(student, draw, device, case, dtype):
         [None, (2, 17)],
         [(0, 1, 1, 5), (3, 5)],
         *HARD,
+        "together",
     ],
 )
 def test_combine_masks(student, draw, case):
     """combine_masks keeps what every mask keeps, skips None, and is None if nothing is left; it
-    leaves the masks as they were, and works on their device."""
+    leaves the masks as they were, and works on their device; any three kinds may meet."""
+    if case == "together":
+        together.masks_agree(student, draw)
+        return
     if isinstance(case, Hard):
         cases = [[(B, 1, 1, Lk), (H, Lq, Lk)] for B, H, Lq, Lk in shapes(draw, case, **USUAL)]
     else:
@@ -236,10 +241,15 @@ def test_gradient(student, draw, case):
 
 
 @check(points=1, needs=[test_values])
+@pytest.mark.parametrize("case", ["each alone", "together"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_manners(student, draw, dtype):
+def test_manners(student, draw, dtype, case):
     """masked_softmax leaves its inputs alone, heeds numbers that have changed, and works on their
-    device; they may be strided, expanded, or a batch of none."""
+    device; they may be strided, expanded, or a batch of none. No masks, sizes, layouts and dtypes
+    disturb each other, in the gradient too."""
+    if case == "together":
+        together.softmax_agrees(student, draw, dtype)
+        return
     scores, keep, padding = (
         draw.normal(2, 5, 6, dtype=dtype),
         draw.keep(2, 5, 6),
