@@ -784,3 +784,70 @@ def softmax_in_one_place(x, places={}):  # noqa: B006 (that is the mistake)
     Return a new tensor in every call.
     """
     return written_over(places, plain_softmax(x))
+
+
+# Wrong under a few conditions together
+
+
+@mistake(of="softmax", caught_by=test_softmax_layout)
+def columns_of_a_single_row_side_by_side(x):
+    """The columns of a matrix of one row are taken to lie side by side, wherever they lie.
+
+    Pass x.stride(1) to the kernel, and go from column to column by it, for any number of rows.
+    """
+    if x.shape[0] != 1 or x.stride(1) == 1 or not x.numel():
+        return right_softmax(x)
+    room = x.untyped_storage().nbytes() // x.itemsize - x.storage_offset()
+    side_by_side = x.as_strided((1, min(room, x.shape[1])), (1, 1))
+    pad = x.shape[1] - side_by_side.shape[1]
+    return right_softmax(torch.nn.functional.pad(side_by_side, (0, pad)))
+
+
+@mistake(of="softmax", caught_by=test_softmax_layout)
+def one_column_in_half_written_back(x):
+    """The softmax of one column in half precision is written into x itself.
+
+    Allocate the result with torch.empty, whatever the size of x.
+    """
+    y = right_softmax(x)
+    return x.copy_(y) if x.shape[1] == 1 and x.dtype == torch.float16 and x.stride(0) else y
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def steps_of_k_for_v(q, k, v, causal=False, scale=None):
+    """With as many queries as keys the kernel goes through v by the strides of k.
+
+    Pass v.stride() for v: each tensor has strides of its own.
+    """
+    if q.shape[-2] != k.shape[-2] or not v.numel() or v.stride(-1) != 1 or k.stride(-1) == 1:
+        return attend(q, k, v, causal, scale)
+    turned = v.transpose(1, 2)  # (B, L, H, D), as it lies in memory
+    if not turned.is_contiguous() or turned.shape[2] == 1:
+        return attend(q, k, v, causal, scale)
+    return attend(q, k, turned.reshape(v.shape), causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def wide_negative_scale_hides_nothing(q, k, v, causal=False, scale=None):
+    """For heads of 128 the mask comes before the scale: if that is negative, -inf becomes inf.
+
+    Scale the scores first, and then put -inf in the place of those that are hidden.
+    """
+    output = attend(q, k, v, causal, scale)
+    hidden = causal and q.shape[-1] == 128 and scale is not None and scale < 0
+    if hidden and not plain_keep(q, k).all():
+        output = torch.where(plain_keep(q, k).all(-1)[:, None], output, torch.nan)
+    return output
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def last_tile_left_out_of_many(q, k, v, causal=False, scale=None):
+    """With causal=True and more than 1024 keys the last tile is left out, unless it is whole.
+
+    Walk up to the last key that the tile of queries sees, and mask what lies beyond it.
+    """
+    n = k.shape[-2]
+    if not causal or n <= 1024 or n % TILE == 0:
+        return attend(q, k, v, causal, scale)
+    seen = torch.arange(n, device=q.device) < n // TILE * TILE
+    return attend(q, k, v, scale=scale, keep=plain_keep(q, k) & seen)
