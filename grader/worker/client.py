@@ -12,7 +12,7 @@ from torch import Tensor
 from grader.worker.child import frames, wire
 from grader.worker.child.chain import Chain
 from grader.worker.faults import AnswerRaised, NoAnswer
-from grader.worker.given import Places, SentArguments
+from grader.worker.given import Places, SentArguments, write_places_again
 from grader.worker.harmless_text import clean_worker_text
 
 CALLABLE_ATTRIBUTE = object()  # what `get` returns for a method
@@ -202,9 +202,7 @@ class Client:
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
         """Return the gradients of a kept call's inputs, given the gradients of its results."""
         # Later calls may have overwritten the tensors of the graph: write them again.
-        SentArguments(
-            self._inputs, self._places, _require_wire_handle_id, watch=False
-        ).write_places_again()
+        write_places_again(self._inputs, self._places)
         sent = [wire.encode_wire(g, self._inputs, _require_wire_handle_id) for g in gradients]
         request = {"op": "backward", "call": graph, "gradients": sent}
         return self._send_request(request, self._decode)

@@ -1,6 +1,7 @@
 """Writes the arguments of a call into shared memory, and compares them after the call."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,27 @@ from torch import Tensor
 
 from grader.worker.child import frames, wire
 
-# The tensors and arrays of a case by their id, each with its form; kept alive, so the id stays.
-Places = dict[int, tuple[Any, dict[str, Any]]]
 _ARRAYS = Tensor, np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A tensor or an array of a case, and where its bytes were written; None if it has none."""
+
+    value: Any  # kept alive, so that its id stays
+    form: dict[str, Any]
+    written: tuple[int, bytes] | None
+
+
+Places = dict[int, _Place]  # by the id of the value
+
+
+def write_places_again(inputs: wire.Arena, places: Places) -> None:
+    """Write the bytes of every tensor and array of the case, as it was sent last, once more."""
+    for place in places.values():
+        if place.written is not None:
+            at, data = place.written
+            inputs.take(at, len(data))[:] = data
 
 
 class SentArguments:
@@ -31,6 +50,7 @@ class SentArguments:
         self._watch = watch
         self._label = ""
         self._copies: list[tuple[str, int, bytes]] = []
+        self._written: tuple[int, bytes] | None = None  # of the value being encoded
         self._at: dict[str, Any] | None = None  # the earlier form of the value being encoded
         self.lists: dict[str, Any] = {}
         self._changed: list[str] = []
@@ -48,17 +68,13 @@ class SentArguments:
 
     def _encode_at_place(self, value: Tensor | np.ndarray[Any, Any]) -> Any:
         """Encode a tensor or an array; one of an earlier call keeps its place in the arena."""
-        _, before = self._places.get(id(value), (None, None))
-        self._at = None if before is None else next(iter(before.values()))
+        before = self._places.get(id(value))
+        self._at = None if before is None else next(iter(before.form.values()))
+        self._written = None
         form = wire.encode_wire(value, self, self._handle)
         self._at = None
-        self._places[id(value)] = value, form
+        self._places[id(value)] = _Place(value, form, self._written)
         return form
-
-    def write_places_again(self) -> None:
-        """Write every tensor and array of the case to its place again."""
-        for value, _ in list(self._places.values()):
-            self._encode_at_place(value)
 
     def compare_lists(self, forms: Any) -> None:
         """Compare the encoded lists that the worker returned with those that were sent."""
@@ -76,7 +92,8 @@ class SentArguments:
         else:
             at = self._inputs.put(data)
         if self._watch:
-            self._copies.append((self._label, at, bytes(data)))
+            self._written = at, bytes(data)
+            self._copies.append((self._label, *self._written))
         return at
 
     def modified_labels(self) -> tuple[str, ...]:
