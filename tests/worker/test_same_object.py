@@ -19,6 +19,7 @@ def client():
     module.total = lambda a, b: (a * b).sum()
     module.seen_before = lambda x: any(x is y for y in seen) or bool(seen.append(x))
     module.doubled = lambda x: x.mul_(2)
+    module.overwrite = lambda x: x.data.mul_(3).sum()
     module.pair = lambda x: (x.clone(), [x.numpy().copy()])
     return call_without_wall(module)
 
@@ -42,6 +43,17 @@ def test_a_tensor_in_two_tuples_is_one_object(client):
 def test_the_gradients_of_a_tensor_given_twice_are_added_once(client):
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     answer = call(client, "total", x, x, graph=True)
+    [gradient] = client.backward(answer.graph, [torch.tensor(1.0)])
+    assert gradient.tolist() == [2.0, 4.0]
+
+
+def test_gradients_are_those_of_the_numbers_given_whatever_became_of_them(client):
+    """The worker's tensors lie in shared memory, over which a later call may write."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    answer = call(client, "total", x, x, graph=True)
+    call(client, "overwrite", x)
+    with torch.no_grad():
+        x.mul_(7)
     [gradient] = client.backward(answer.graph, [torch.tensor(1.0)])
     assert gradient.tolist() == [2.0, 4.0]
 
