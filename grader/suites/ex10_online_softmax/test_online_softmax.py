@@ -9,6 +9,8 @@ from torch import bfloat16, float16, float32, float64
 from grader.judging import Hard, agree, backward, check, gradcheck, lasting, rejects, untouched
 from reference import ex10_online_softmax as reference
 
+from .together import attention_together
+
 ROWS = [(1,), (2, 3, 17), (4, 65), (1, 2, 3), (1, 64)]
 SIZES = {  # leading dimensions, Lq, Lk, D, Dv, block_size
     "one key": ((), 1, 1, 1, 3, 64),
@@ -174,11 +176,15 @@ def test_values(student, draw, sizes):
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("kind", ["one", "square", "long", "same", "changed"])
+@pytest.mark.parametrize("kind", ["one", "square", "long", "same", "changed", "together"])
 def test_sizes(student, draw, kind):
     """flash_attention takes one or many of everything, causal or not, the same tensor as queries,
-    keys and values, and looks at its inputs anew in every call."""
+    keys and values, and looks at its inputs anew in every call; no options, sizes, layouts and
+    dtypes disturb each other."""
     attend = student.flash_attention
+    if kind == "together":
+        attention_together(student, draw)
+        return
     if kind in ("one", "square", "long"):
         limits = LONGEST if kind == "long" else None
         for sizes in draw.hard(Hard(kind), limits, **ORDINARY):
