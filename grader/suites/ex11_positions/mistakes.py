@@ -691,3 +691,60 @@ def grid_in_one_place(x, grid, base=BASE, places={}):  # noqa: B006 (that is the
     Return a new tensor in every call.
     """
     return written_over(places, plain_rope_3d(x, grid, base))
+
+
+# Wrong under two or three conditions at once
+
+
+@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal_positions)
+def frequencies_of_the_first_dtype(positions, dim, base=BASE, kept={}):  # noqa: B006 (that is the mistake)
+    """The frequencies are kept for each dim and base, in the dtype of the first call.
+
+    Compute them anew, or keep them for each dtype as well: float64 needs its own.
+    """
+    wide = torch.promote_types(positions.dtype, torch.float32)
+    exponents = torch.arange(_pairs(dim), dtype=wide, device=positions.device) / (dim // 2)
+    frequencies = kept.setdefault((dim, base), base**-exponents)
+    return _written(positions.to(wide)[..., None] * frequencies.to(wide))
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def base_forgotten_text_by_text(x, positions, base=BASE, interleaved=True):
+    """With positions (B, L) every text is turned by a call of its own, which is not given the base.
+
+    Pass everything on: apply_rope(text, row, base, interleaved).
+    """
+    given = BASE if positions.ndim == 2 else base
+    return plain_apply_rope(x, positions, given, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def angles_as_narrow_as_the_positions(x, positions, base=BASE, interleaved=True):
+    """Positions in half precision are raised to float32, and the angles of a float64 x with them.
+
+    Whatever the positions are, the angles of a float64 x are float64.
+    """
+    narrow = positions.is_floating_point() and positions.dtype.itemsize == 2
+    angles = _angles(x, positions, base, torch.float32 if narrow else None)
+    return plain_turn(x, angles, interleaved)
+
+
+@mistake(of="rope_3d", caught_by=test_grid_manners)
+def grid_table_of_the_first_dtype(x, grid, base=BASE, kept={}):  # noqa: B006 (that is the mistake)
+    """The angles are kept for each grid, width and base, in the precision of the first call.
+
+    Compute them anew, or keep them for each dtype as well: float64 needs its own.
+    """
+    wide = torch.promote_types(x.dtype, torch.float32)
+    angles = _grid_angles(x, grid, base, wide)
+    angles = kept.setdefault((tuple(grid), x.shape[-1], base), angles)
+    return plain_turn(x.to(wide), angles.to(wide)).to(x.dtype)
+
+
+@mistake(of="rope_3d", caught_by=test_grid_manners)
+def grid_float64_beside_the_graph(x, grid, base=BASE):
+    """No gradient flows to a float64 x, which is turned with NumPy or under no_grad.
+
+    Keep to PyTorch's operators in every dtype: a graph goes through all of them.
+    """
+    return plain_rope_3d(x.detach() if x.dtype == torch.float64 else x, grid, base)

@@ -3,11 +3,14 @@
 Values first, at positions in no order, so that nothing passes by counting from 0.
 """
 
+from itertools import product
+
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64, int8, int32, int64
 
 from grader.judging import Hard, agree, backward, check, gradcheck, lasting, rejects, untouched
+from grader.suites.ex11_positions import together
 from reference import ex11_positions as reference
 
 HALVES = [float16, bfloat16]
@@ -47,10 +50,14 @@ def test_sinusoidal(student, draw, shape, dim, base, dtype):
 
 
 @check(points=1, needs=[test_sinusoidal])
-@pytest.mark.parametrize("dtype", [int32, int64, float32, *HALVES])
+@pytest.mark.parametrize("dtype", [int32, int64, float32, *HALVES, "together"])
 def test_sinusoidal_positions(student, draw, dtype):
     """sinusoidal_embedding takes far, negative and fractional positions, looks at them and at the
-    base anew in every call, and leaves them alone; it refuses an odd dim."""
+    base anew in every call, and leaves them alone; it refuses an odd dim; no dtypes, shapes,
+    layouts and bases disturb each other."""
+    if dtype == "together":
+        together.embeddings_agree_together(student, draw)
+        return
     near = draw.integers(1, 60, 4, 5).to(dtype)
     for hard in Hard.OPTIONS, Hard.CHANGED:
         draw.hard(hard)
@@ -162,11 +169,17 @@ def test_rope_half_precision(student, draw, interleaved, dtype):
 
 
 @check(points=1, needs=[test_rope, test_rope_halves])
-@pytest.mark.parametrize("dtype", [float32, *HALVES])
-@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize(
+    "interleaved, dtype",
+    [*product((True, False), (float32, *HALVES)), ("together", None)],
+)
 def test_rope_manners(student, draw, interleaved, dtype):
     """apply_rope leaves x alone, takes it strided or empty, with positions of any dtype, looks at
-    both anew in every call, has the right gradient, checks D."""
+    both anew in every call, has the right gradient, checks D; no dtypes, positions, pairings and
+    layouts disturb each other."""
+    if interleaved == "together":
+        together.ropes_agree_together(student, draw)
+        return
     wide, places = draw.normal(1, 3, 6, 8, dtype=dtype), draw.normal(6, 2, scale=50)[:, 0]
     xs = wide, draw.strided(2, 3, 6, 8, dtype=dtype), wide.expand(2, 3, 6, 8), wide[:0]
     for x, positions in zip(xs, (places, places.double(), places.to(int32), places), strict=True):
@@ -206,10 +219,14 @@ def test_grid(student, draw, leading, grid, width, base):
 
 
 @check(points=1, needs=[test_grid])
-@pytest.mark.parametrize("dtype", [float32, *HALVES])
+@pytest.mark.parametrize("dtype", [float32, *HALVES, "together"])
 def test_grid_manners(student, draw, dtype):
     """rope_3d keeps the dtype, leaves x alone, looks at it anew in every call, takes grids of any
-    size, has right gradients, and refuses what does not fit."""
+    size, has right gradients, and refuses what does not fit; no dtypes, grids, widths and layouts
+    disturb each other."""
+    if dtype == "together":
+        together.grids_agree_together(student, draw)
+        return
     grid, shape = (1, 300, 1), (2, 300, 44)
     wide = draw.normal(1, *shape[1:], dtype=dtype)
     for x in (draw.normal(*shape, dtype=dtype), draw.strided(*shape, dtype=dtype),

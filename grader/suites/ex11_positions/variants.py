@@ -138,7 +138,7 @@ def tables_of_numpy(x, positions, base=10000.0, interleaved=True):
     width = x.shape[-1]
     if width % 2:
         raise ValueError(f"the width is {width}")
-    places = positions.detach().cpu().numpy().astype(np.float64)
+    places = positions.detach().cpu().double().numpy()
     angles = places[..., None] * np.power(base, -np.arange(0, width, 2) / width)
     if places.ndim == 2:
         angles = angles.reshape(len(angles), *(1,) * (x.ndim - 3), -1, width // 2)
