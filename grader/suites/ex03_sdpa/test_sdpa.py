@@ -48,8 +48,7 @@ GARBAGE = {
 }
 each_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 each_hard = pytest.mark.parametrize("kind", HARD, ids=str)
-FUNCTIONS = "attention_numpy", "scaled_dot_product_attention"
-each_function = pytest.mark.parametrize("name", FUNCTIONS)
+each_function = pytest.mark.parametrize("name", ["attention_numpy", "scaled_dot_product_attention"])
 each_half = pytest.mark.parametrize(
     "name, dtype",
     [
@@ -65,15 +64,6 @@ each_hidden = pytest.mark.parametrize(
         *[(float16, "k", np.nan), (float16, "k", np.inf)],  # 1e30 is infinity in float16
     ],
 )
-ALONE_AND_TOGETHER = [
-    *[pytest.param(name, None, id=name) for name in FUNCTIONS],
-    *[
-        pytest.param(name, dtype, id=f"{name} together in {str(dtype).removeprefix('torch.')}")
-        for name in FUNCTIONS
-        for dtype in together.DTYPES
-        if name != "attention_numpy" or dtype is not bfloat16
-    ],
-]
 each_masked = pytest.mark.parametrize("masked", [False, True], ids=["unmasked", "masked"])
 
 
@@ -377,15 +367,15 @@ def gradients_agree(student, draw, tensors, keep, scale=None):
 
 
 @check(points=1, needs=[test_numpy_values, test_values])
-@pytest.mark.parametrize("name, together_in", ALONE_AND_TOGETHER)
-def test_manners(student, draw, name, together_in):
+@pytest.mark.parametrize("case", ["each alone", "together"])
+@each_function
+def test_manners(student, draw, name, case):
     """Both functions leave their inputs alone, take strided and expanded ones and the same one
     twice, give the same answer to the same call, and refuse widths or lengths that do not fit by a
     ValueError with both numbers; PyTorch's works on the device of its inputs. No options, sizes,
     layouts and dtypes disturb each other."""
-    if together_in is not None:
-        ask = together.arrays_agree if name == "attention_numpy" else together.tensors_agree
-        ask(student, draw, together_in)
+    if case == "together":
+        together.answers_agree(student, draw, name, float32)
         return
     attend = getattr(student, name)
     q, k, v = inputs(draw, ((2,), 4, 5, 3, 3))
@@ -480,6 +470,7 @@ def test_dtype(student, draw, name):
         q, k, v = (x.requires_grad_() for x in inputs(draw, ((), 2, 3, 2, 1), float64))
         for keep in None, draw.keep(2, 3):
             gradcheck(lambda q, k, v, keep=keep: attend(q, k, v, keep, -0.7)[0], q, k, v)
+    together.answers_agree(student, draw, name, float64)
 
 
 @check(points=1, needs=[test_numpy_values, test_values])
@@ -498,6 +489,7 @@ def test_half_precision(student, draw, name, dtype):
         given = for_function(name, *needle(draw, dtype), keep)
         answer = getattr(student, name)(*given)
         agree(answer, reference.raised(getattr(reference, name), *given))
+    together.answers_agree(student, draw, name, dtype)
 
 
 @check(points=1, needs=[test_numpy_values, test_values])

@@ -1921,7 +1921,7 @@ class MaskedInEvalWithoutGradient(_Layer):
             return super().forward(x, context, keep)
 
 
-@mistake(of="MultiHeadAttention", caught_by=test_manners)
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
 class WeightsDetachedInHalfPrecision(_Layer):
     """In half precision the weights come back without their graph: they are converted by .data.
 

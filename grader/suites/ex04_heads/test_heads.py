@@ -49,15 +49,6 @@ MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 
 each_dtype = pytest.mark.parametrize("dtype", [float32, float16, bfloat16, float64])
 each_case = pytest.mark.parametrize("case", [*SIZES, *HARD], ids=str)
 each_name = pytest.mark.parametrize("name", [NUMPY, LAYER])
-ALONE_AND_TOGETHER = [
-    *[pytest.param(name, None, id=name) for name in (NUMPY, LAYER)],
-    *[
-        pytest.param(name, dtype, id=f"{name} together in {str(dtype).removeprefix('torch.')}")
-        for name in (NUMPY, LAYER)
-        for dtype in together.DTYPES
-        if name == LAYER or dtype is not bfloat16
-    ],
-]
 each_half = pytest.mark.parametrize(
     "name, dtype", [(NUMPY, float16), (LAYER, float16), (LAYER, bfloat16)]
 )
@@ -241,17 +232,15 @@ def test_extremes(student, draw, device, name, dtype):
 
 
 @check(points=1, needs=[test_numpy_values, test_context])
-@pytest.mark.parametrize("name, together_in", ALONE_AND_TOGETHER)
-def test_manners(student, draw, device, name, together_in):
+@pytest.mark.parametrize("case", ["each alone", "together"])
+@each_name
+def test_manners(student, draw, device, name, case):
     """Inputs of any layout are taken and left alone, on the device where they are; layers share
     nothing, and nothing is remembered: the same call gives the same answer, changed inputs another.
     A width that the heads do not divide raises a ValueError with both numbers. No sizes, masks,
     contexts, layouts, modes and dtypes disturb each other."""
-    if together_in is not None:
-        if name == NUMPY:
-            together.arrays_agree(student, draw, together_in)
-        else:
-            together.layers_agree(student, draw, device, together_in)
+    if case == "together":
+        together.answers_agree(student, draw, device, name == LAYER, float32)
         return
     if name == NUMPY:
         manners.arrays_are_left_alone(student, draw)
@@ -286,6 +275,7 @@ def test_dtype(student, draw, device, name):
         module, _ = layers(student, draw, device, 4, 2, dtype=float64)
         leaves = [leaf.requires_grad_() for leaf in tokens(draw, 1, 2, 3, 4, dtype=float64)]
         gradcheck(lambda x, context: module(x, context)[0], *leaves)
+    together.answers_agree(student, draw, device, name == LAYER, float64)
 
 
 @check(points=1, needs=[test_numpy_values, test_context])
@@ -307,6 +297,7 @@ def test_half_precision(student, draw, device, name, dtype):
         for keep in None, draw.keep(4, 17, 17):
             agree(module(x, context, keep), oracle(x, context, keep))
             gradients_agree(draw, module, oracle, keep, x=x, context=context)
+    together.answers_agree(student, draw, device, name == LAYER, dtype)
 
 
 @check(points=1, needs=[test_numpy_values, test_context])

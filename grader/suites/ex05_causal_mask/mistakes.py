@@ -1730,7 +1730,7 @@ def strided_keys_copied_without_graph(q, k, v):
     return attended(q, k if k.is_contiguous() else k.data.contiguous(), v)
 
 
-@mistake(of="causal_attention", caught_by=test_manners)
+@mistake(of="causal_attention", caught_by=test_precision)
 def empty_rows_told_by_the_lowest_float32(q, k, v):
     """A row counts as empty if its largest score is the lowest number of float32; in float64 it is
     that of float64, and such rows get the mean of the values.
@@ -1748,7 +1748,7 @@ def empty_rows_told_by_the_lowest_float32(q, k, v):
     return attended(q, k, v, hide=hide, mend=unchanged, close=close)
 
 
-@mistake(of="causal_attention", caught_by=test_manners)
+@mistake(of="causal_attention", caught_by=test_precision)
 def rows_of_a_float32_buffer(q, k, v):
     """With more queries than keys the rows are written into zeros of float32, which float64 loses
     its digits in.

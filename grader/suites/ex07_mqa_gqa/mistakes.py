@@ -1885,7 +1885,7 @@ def heads_of_the_mask_for_sequences(q, k, v, keep=None):
     return attended(q, k, v, keep)
 
 
-@mistake(of="grouped_query_attention", caught_by=test_manners)
+@mistake(of="grouped_query_attention", caught_by=test_precision)
 def row_of_the_mask_for_queries(q, k, v, keep=None):
     """A mask of one dimension counts as one of queries if there are as many queries as keys.
 

@@ -29,14 +29,8 @@ SHAPES = [  # B, Hk, G, Lq, Lk, D, Dv
     (2, 2, 2, 7, 7, 8, 8), (2, 1, 8, 3, 1, 1, 3), (2, 1, 1, 4, 4, 2, 2),
 ]  # fmt: skip
 TOGETHER = {
-    f"{name} together in {str(dtype).removeprefix('torch.')}": partial(ask, dtype=dtype)
-    for name, ask in (
-        ("copies", together.copies_agree),
-        ("attention", together.attention_agrees),
-        ("layers", together.layers_agree),
-        ("steps", together.steps_agree),
-    )
-    for dtype in DTYPES
+    **{f"copies together in {d}": partial(together.copies_agree, dtype=d) for d in DTYPES},
+    **{f"{n} together": partial(ask, dtype=float32) for n, ask in together.ATTENTION.items()},
 }
 LAYER = {"B": 2, "Hk": 2, "G": 3, "L": 5, "D": 4}
 WIDEST = {"Hk": 64, "G": 64, "L": 256, "D": 64}  # a layer has (Hk * G * D) ** 2 weights
@@ -125,6 +119,9 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
         attends(student, 8 * q, k, v, keep, says, lambda *a: raised(ATTENTION, *a))
     if masked and scale == 1:
         layer_in(dtype, student, draw, device, (4 // G, G))
+    if scale == 1 and G == 1 and not masked:
+        for ask in together.ATTENTION.values():
+            ask(student, draw, device, dtype)
 
 
 ATTENTION = reference.grouped_query_attention

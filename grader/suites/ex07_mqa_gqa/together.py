@@ -144,3 +144,6 @@ def side_by_side(answer):
     """The numbers of the output and of the past of a step, in one row."""
     output, (keys, values) = answer
     return torch.cat([x.flatten() for x in (output, keys, values)])
+
+
+ATTENTION = {"attention": attention_agrees, "layers": layers_agree, "steps": steps_agree}

@@ -144,6 +144,9 @@ def test_precision(student, draw, device, dtype, names):
         layers.agree_on_hard_scores(student, draw, device)
         for options in ({"qkv_bias": True}, {"qk_norm": True}) if dtype is not float32 else ():
             layers.agree_in_dtype(student, draw, device, dtype, options)
+        if dtype is not float32:
+            together.agree_together(student, draw, dtype)
+            together.modules_agree_together(student, draw, device, dtype)
 
 
 @check(points=1)
@@ -206,16 +209,14 @@ def test_module(student, draw, device, qkv_bias, qk_norm, fused):
 
 
 @check(points=1, needs=[test_values])
-@pytest.mark.parametrize("case", ["each alone", "together", "modules together"])
+@pytest.mark.parametrize("case", ["each alone", "together"])
 def test_manners(student, draw, device, case):
     """Inputs stay as they were, may be strided, expanded, empty, of any number of leading
     dimensions, and on any device; nothing is remembered; what does not fit is refused; no options,
     sizes, layouts and dtypes disturb each other."""
     if case == "together":
-        together.agree_together(student, draw)
-        return
-    if case == "modules together":
-        together.modules_agree_together(student, draw, device)
+        together.agree_together(student, draw, float32)
+        together.modules_agree_together(student, draw, device, float32)
         return
     manners.inputs_left_alone(student, draw)
     manners.any_layout(student, draw)

@@ -12,8 +12,8 @@ DTYPES = float32, float16, float64, bfloat16
 HEADS = 2  # of keys and values
 
 
-def agree_together(student, draw):
-    """Compare outputs and gradients of calls in which any three choices meet."""
+def agree_together(student, draw, dtype):
+    """Compare outputs and gradients of those calls in a dtype, of all in which any three meet."""
     for call in draw.combined(
         lengths=LENGTHS,
         dtype=DTYPES,
@@ -25,8 +25,9 @@ def agree_together(student, draw):
         group=(1, 2),
         causal=(False, True),
     ):
-        inputs, options = call_of(draw, **call)
-        agree_in_full(student, draw, inputs, options)
+        if call["dtype"] is dtype:
+            inputs, options = call_of(draw, **call)
+            agree_in_full(student, draw, inputs, options)
 
 
 def call_of(draw, lengths, widths, dtype, group, keep, bias, scale, layout, causal):
@@ -67,8 +68,8 @@ def agree_in_full(student, draw, inputs, options):
         agree(got, right, says=f"gradient of {name}")
 
 
-def modules_agree_together(student, draw, device):
-    """Compare outputs and gradients of modules in whose calls any three choices meet."""
+def modules_agree_together(student, draw, device, dtype):
+    """Compare outputs and gradients of modules in a dtype, of all in which any three meet."""
     for call in draw.combined(
         dtype=DTYPES,
         keep=(None, "padding", "heads", "rows"),
@@ -78,7 +79,8 @@ def modules_agree_together(student, draw, device):
         fused=(True, False),
         training=(True, False),
     ):
-        one_module_agrees(student, draw, device, **call)
+        if call["dtype"] is dtype:
+            one_module_agrees(student, draw, device, **call)
 
 
 def one_module_agrees(student, draw, device, dtype, keep, lead, fused, training, **options):

@@ -183,7 +183,7 @@ def test_sizes(student, draw, kind):
     dtypes disturb each other."""
     attend = student.flash_attention
     if kind == "together":
-        attention_together(student, draw)
+        attention_together(student, draw, float32)
         return
     if kind in ("one", "square", "long"):
         limits = LONGEST if kind == "long" else None
@@ -245,6 +245,7 @@ def test_float64(student, draw):
             agree(answer, reference.flash_attention(*some, causal))
         q, k, v = (x.requires_grad_() for x in inputs(draw, (), 2, 3, 2, 1, float64))
         gradcheck(lambda q, k, v, c=causal: attend(q, k, v, c, -0.7, 2)[0], q, k, v)
+    attention_together(student, draw, float64)
 
 
 def moved(q, k, v, first, last):
@@ -291,6 +292,8 @@ def test_half_precision(student, draw, device, dtype, causal):
         output, lse = student.flash_attention(q, k, torch.ones_like(k), block_size=8192)
         agree(output, torch.ones(1, 1), says="mean of 70,000 ones", within=0.005)
         agree(lse, torch.tensor([math.log(70_000)]), says="lse of 70,000 zeros", within=1e-3)
+    if causal:
+        attention_together(student, draw, dtype)
 
 
 @check(points=1, needs=[test_values])

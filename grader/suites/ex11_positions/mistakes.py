@@ -718,7 +718,7 @@ def base_forgotten_text_by_text(x, positions, base=BASE, interleaved=True):
     return plain_apply_rope(x, positions, given, interleaved)
 
 
-@mistake(of="apply_rope", caught_by=test_rope_manners)
+@mistake(of="apply_rope", caught_by=test_float64)
 def angles_as_narrow_as_the_positions(x, positions, base=BASE, interleaved=True):
     """Positions in half precision are raised to float32, and the angles of a float64 x with them.
 
@@ -729,7 +729,7 @@ def angles_as_narrow_as_the_positions(x, positions, base=BASE, interleaved=True)
     return plain_turn(x, angles, interleaved)
 
 
-@mistake(of="rope_3d", caught_by=test_grid_manners)
+@mistake(of="rope_3d", caught_by=test_float64)
 def grid_table_of_the_first_dtype(x, grid, base=BASE, kept={}):  # noqa: B006 (that is the mistake)
     """The angles are kept for each grid, width and base, in the precision of the first call.
 
@@ -741,7 +741,7 @@ def grid_table_of_the_first_dtype(x, grid, base=BASE, kept={}):  # noqa: B006 (t
     return plain_turn(x.to(wide), angles.to(wide)).to(x.dtype)
 
 
-@mistake(of="rope_3d", caught_by=test_grid_manners)
+@mistake(of="rope_3d", caught_by=test_float64)
 def grid_float64_beside_the_graph(x, grid, base=BASE):
     """No gradient flows to a float64 x, which is turned with NumPy or under no_grad.
 

@@ -154,6 +154,9 @@ def test_float64(student, draw, device, start):
             small.requires_grad_(),
         )
     agree(student.rope_3d(x, (1, 2, 3)), reference.rope_3d(x, (1, 2, 3)))
+    if not start:
+        together.ropes_agree_together(student, draw, float64)
+        together.grids_agree_together(student, draw, float32, float64)
 
 
 @check(points=1, needs=[test_rope, test_rope_halves])
@@ -166,6 +169,8 @@ def test_rope_half_precision(student, draw, interleaved, dtype):
         positions = draw.integers(1, farthest, *leading)
         expected = reference.apply_rope(x, positions, interleaved=interleaved)
         agree(student.apply_rope(x, positions, interleaved=interleaved), expected)
+    if interleaved:
+        together.ropes_agree_together(student, draw, dtype)
 
 
 @check(points=1, needs=[test_rope, test_rope_halves])
@@ -178,7 +183,7 @@ def test_rope_manners(student, draw, interleaved, dtype):
     both anew in every call, has the right gradient, checks D; no dtypes, positions, pairings and
     layouts disturb each other."""
     if interleaved == "together":
-        together.ropes_agree_together(student, draw)
+        together.ropes_agree_together(student, draw, float32)
         return
     wide, places = draw.normal(1, 3, 6, 8, dtype=dtype), draw.normal(6, 2, scale=50)[:, 0]
     xs = wide, draw.strided(2, 3, 6, 8, dtype=dtype), wide.expand(2, 3, 6, 8), wide[:0]
@@ -225,7 +230,7 @@ def test_grid_manners(student, draw, dtype):
     size, has right gradients, and refuses what does not fit; no dtypes, grids, widths and layouts
     disturb each other."""
     if dtype == "together":
-        together.grids_agree_together(student, draw)
+        together.grids_agree_together(student, draw, float32, *HALVES)
         return
     grid, shape = (1, 300, 1), (2, 300, 44)
     wide = draw.normal(1, *shape[1:], dtype=dtype)

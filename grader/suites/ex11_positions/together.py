@@ -29,14 +29,16 @@ def embeddings_agree_together(student, draw):
         agree(answer, reference.sinusoidal_embedding(*asked, **call["options"]))
 
 
-def ropes_agree_together(student, draw):
-    """Compare apply_rope and its gradient in calls where any three choices meet."""
+def ropes_agree_together(student, draw, dtype):
+    """Compare apply_rope and its gradient in a dtype, of all calls where any three choices meet."""
     for call in draw.combined(
         dtype=DTYPES, of_places=PLACES, where=WHERE, layout=LAYOUTS,
         lead=((), (LENGTH,), (LENGTH, 3), (2, LENGTH, 1)),  # as many texts, or heads, as tokens
         own=(True, False), length=(LENGTH, 1), width=(6, 2), interleaved=(True, False),
         options=({}, {"base": 1e7}), graph=(True, False),
     ):  # fmt: skip
+        if call["dtype"] is not dtype:
+            continue
         lead, length = call["lead"], call["length"]
         shape = (*lead[:1], length) if call["own"] else (length,)  # positions of their own
         positions = places(draw, call["of_places"], call["where"], *shape)
@@ -47,13 +49,15 @@ def ropes_agree_together(student, draw):
     refused_together(student, draw, "apply_rope")
 
 
-def grids_agree_together(student, draw):
-    """Compare rope_3d and its gradient in calls where any three choices meet."""
+def grids_agree_together(student, draw, *dtypes):
+    """Compare rope_3d and its gradient in dtypes, of all calls where any three choices meet."""
     for call in draw.combined(
         dtype=DTYPES, grid=((2, 3, 4), (3, 1, 2), (1, 1, 1)), pairs=(3, 4, 8),
         lead=((), (2,), (2, 1, 3)), layout=LAYOUTS, options=({}, {"base": 500.0}),
         graph=(True, False),
     ):  # fmt: skip
+        if call["dtype"] not in dtypes:
+            continue
         dtype, lead, grid, width = call["dtype"], call["lead"], call["grid"], 2 * call["pairs"]
         [x] = laid_out(call["layout"], draw.normal(*lead, prod(grid), width, dtype=dtype))
         agree_in_full(draw, student, "rope_3d", x, grid, graph=call["graph"], **call["options"])

@@ -1099,7 +1099,7 @@ class WidthComparedWhereThereAreRows(_Norm):
         return super().forward(x) if x.numel() else self.scaled(self.unit(x))
 
 
-@mistake(of="RMSNorm", caught_by=test_norm_manners)
+@mistake(of="RMSNorm", caught_by=test_norm_precision)
 class LargerEpsInHalfPrecision(_Norm):
     """In half precision an eps of 0 becomes the default.
 

@@ -69,6 +69,7 @@ def test_norm_precision(student, draw, device, dtype):
     gradients(draw, module, right, draw.normal(3, 1, 6, dtype=dtype))
     if dtype is float64:
         gradcheck(module, draw.normal(2, 6, dtype=dtype).requires_grad_())
+    together.norms_agree_together(student, draw, device, dtype)
 
 
 @check(points=1, needs=[test_norm])
@@ -77,7 +78,7 @@ def test_norm_manners(student, draw, device, case):
     """RMSNorm leaves x and earlier answers alone, takes strided x and rows of nothing, has right
     gradients, refuses another width; no sizes, options, layouts and dtypes disturb each other."""
     if case == "together":
-        together.norms_agree_together(student, draw, device)
+        together.norms_agree_together(student, draw, device, float32)
         return
     module, right = pair(student, draw, device, "RMSNorm", 6)
     x = draw.normal(3, 1, 6)
@@ -231,6 +232,8 @@ def test_self_precision(student, draw, device, fused, dtype):
         self_scores_agree(student, draw, device, fused)
     else:
         self_precision_agrees(student, draw, device, fused, dtype)
+        if fused:  # and without, in the same calls
+            together.self_agrees_together(student, draw, device, dtype)
 
 
 @check(points=1, needs=[test_rope])
@@ -243,7 +246,7 @@ def test_self_manners(student, draw, device, case):
     if case is Hard.LONG:
         long_layers_agree(student, draw, device)
     elif case == "together":
-        together.self_agrees_together(student, draw, device)
+        together.self_agrees_together(student, draw, device, float32)
     else:
         self_manners(student, draw, device, case == "fused")
 
@@ -313,6 +316,8 @@ def test_cross_precision(student, draw, device, image, dtype):
         cross_scores_agree(student, draw, device)
     else:
         cross_precision_agrees(student, draw, device, image, dtype)
+        if image:  # and without, in the same calls
+            together.cross_agrees_together(student, draw, device, dtype)
 
 
 @check(points=1, needs=[test_cross])
@@ -325,6 +330,6 @@ def test_cross_manners(student, draw, device, case):
     if case is Hard.LONG:
         long_contexts_agree(student, draw, device)
     elif case == "together":
-        together.cross_agrees_together(student, draw, device)
+        together.cross_agrees_together(student, draw, device, float32)
     else:
         cross_manners(student, draw, device, case)

@@ -1240,7 +1240,7 @@ class StepCountedInTheLayer(_Layer):
         return self.end[1] if known and cache.length else super().start(cache)
 
 
-@mistake(of=OF, caught_by=test_manners)
+@mistake(of=OF, caught_by=test_float64)
 class AbsorbedWeightsOfThePrefill(_Layer):
     """In .eval() the absorbed way goes on with the kv_b_proj of the time when the cache was empty.
 

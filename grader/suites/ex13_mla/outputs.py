@@ -9,6 +9,7 @@ from .caches import multiply, new_caches
 from .cases import FAR, LAYERS, NARROW, PLAIN, TRAINED
 from .layers import new_layers, parameters
 from .texts import read_far, read_text
+from .together import chunks_together, texts_together
 
 
 def agree_output(student, draw, device, batch, t, sizes, dtype, absorbed):
@@ -87,6 +88,8 @@ DIGITS = [  # of a layer in float64
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
     *_named(agree_differences, ()),
+    *_named(texts_together, ()),
+    *_named(chunks_together, ()),
 ]
 ROUNDED = [  # of a layer in half precision
     *_named(agree_output, *((2, 33, (16, 4, 8, 8, 8, 16, rank, 3.0)) for rank in (None, 24))),
@@ -96,4 +99,6 @@ ROUNDED = [  # of a layer in half precision
     *_named(read_text, (NARROW, [4, 1])),
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
+    *_named(texts_together, ()),
+    *_named(chunks_together, ()),
 ]

@@ -42,7 +42,7 @@ def one_cache(student, draw, device, dtype, given, layout, chunks, sizes, again)
     same(cache.nbytes, right.nbytes)
 
 
-def texts_together(student, draw, device):
+def texts_together(student, draw, device, dtype=float32, absorbed=None):
     """Compare outputs and gradients without a cache, in which any three choices meet."""
     for call in draw.combined(
         dtype=DTYPES,
@@ -55,6 +55,8 @@ def texts_together(student, draw, device):
         absorbed=(False, True),
         training=(True, False),
     ):
+        if call["dtype"] is not dtype or absorbed not in (None, call["absorbed"]):
+            continue
         one_text(student, draw, device, **call)
 
 
@@ -85,7 +87,7 @@ def one_text(
         agree(got, one, says=f"gradient of {name}")
 
 
-def chunks_together(student, draw, device):
+def chunks_together(student, draw, device, dtype=float32, absorbed=None):
     """Compare texts read in three chunks, in which any three choices meet."""
     for call in draw.combined(
         event=("append", "weights", "refusal", "reset"),
@@ -99,6 +101,8 @@ def chunks_together(student, draw, device):
         room=(8, 11),
         training=(True, False),
     ):
+        if call["dtype"] is not dtype or absorbed not in (None, True in call["ways"]):
+            continue
         chunked_text(student, draw, device, **call)
 
 

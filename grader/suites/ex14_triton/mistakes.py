@@ -803,7 +803,7 @@ def columns_of_a_single_row_side_by_side(x):
     return right_softmax(torch.nn.functional.pad(side_by_side, (0, pad)))
 
 
-@mistake(of="softmax", caught_by=test_softmax_layout)
+@mistake(of="softmax", caught_by=test_half)
 def one_column_in_half_written_back(x):
     """The softmax of one column in half precision is written into x itself.
 

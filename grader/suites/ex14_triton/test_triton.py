@@ -71,7 +71,7 @@ def test_softmax_layout(student, draw, case):
     """softmax leaves x as it was and reads it anew in every call; x may be transposed, cut out of a
     larger one, or expanded, whatever its size, numbers and dtype."""
     if case == "together":
-        together.rows_together(student, draw)
+        together.rows_together(student, draw, float32)
         return
     inputs = {
         "transposed": draw.strided(5, 17),
@@ -151,7 +151,7 @@ def test_attention_layout(student, draw, causal):
     anew in every call; they may be transposed, expanded, or all the same tensor. No options, sizes,
     layouts and dtypes disturb each other."""
     if causal == "together":
-        together.attention_together(student, draw)
+        together.attention_together(student, draw, float32)
         return
     attend, right = student.flash_attention, reference.flash_attention
     q, k, v = qkv(draw, 5, 9, lead=(2, 3))
@@ -188,6 +188,8 @@ def test_half(student, draw):
         right = raised(reference.flash_attention, *loud, causal)
         output = student.flash_attention(*loud, causal)
         agree(output, right, says="output (queries and keys of 256, values of 300)")
+    together.rows_together(student, draw, float16)
+    together.attention_together(student, draw, float16)
 
 
 @check(points=1, needs=[test_softmax, test_attention])
