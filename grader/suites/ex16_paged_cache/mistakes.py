@@ -1236,3 +1236,17 @@ def prefill_in_one_place(q, k, v, cache, sequence, chunk_size, places={}):  # no
     Return a new tensor in every call.
     """
     return written_over(places, _chunks(q, k, v, cache, sequence, chunk_size, _causal))
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class BlocksOfOneViewed(PlainPagedKVCache):
+    """With blocks of one token the keys are written as they lie in memory, (H, t, D) as (t, H, D).
+
+    Exchange the two dimensions with transpose; a view keeps the order in memory.
+    """
+
+    def append(self, sequence, k, v):
+        if self.block_size == 1 and k.dtype != self.keys.dtype:
+            heads, t, width = k.shape
+            k = k.reshape(t, heads, width).transpose(0, 1)
+        super().append(sequence, k, v)

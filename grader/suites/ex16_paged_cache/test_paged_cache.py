@@ -18,12 +18,14 @@ from grader.judging import (
 )
 from grader.suites.ex16_paged_cache import cases
 from grader.suites.ex16_paged_cache.both import Both, packed, pair, scored
+from grader.suites.ex16_paged_cache.together import pools_together
 from reference import ex16_paged_cache as reference
 from reference import raised
 
 HALVES = [float16, bfloat16]
 SCORED = 300  # keys with hard scores: more than a tile holds
 POOLS = [*[(sizes, float32) for sizes in cases.POOLS], *[((6, 4, 2, 5), x) for x in HALVES]]
+POOLS.append(("together", None))
 
 
 @check(points=1)
@@ -79,7 +81,11 @@ def test_blocks(student, draw, device, sizes):
 def test_pool(student, draw, device, sizes, dtype):
     """keys and values are the pools of this cache alone, in its dtype and on its device: token p
     lies at [table[p // block_size], p % block_size], written in place, and gather reads it there;
-    k and v may be of any dtype, have any strides, and be one tensor."""
+    k and v may be of any dtype, have any strides, and be one tensor; sizes, chunks, layouts and
+    dtypes do not disturb each other."""
+    if sizes == "together":
+        pools_together(student, draw, device)
+        return
     draw.hard(Hard.OPTIONS)
     both = Both(student, device, *sizes, dtype)
     others = [Both(student, device, *sizes, dtype), Both(student, device, *sizes)]
