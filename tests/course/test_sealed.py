@@ -89,8 +89,9 @@ def test_no_right_answer_lies_in_it(root):
     assert f"stored/{SLUG}.safetensors" in files
     assert not any(name.startswith(("reference", "solutions")) for name in files)
     last = {name.rpartition("/")[2] for name in files if name.startswith("grader/suites")}
-    suite = {"exercise.toml", "test_masking.py", "weights.py", "zh.toml", "questions.toml"}
-    assert last == {*suite, "pytest.ini", "__init__.py"}
+    checks = {"test_masking.py", "together.py", "weights.py"}
+    texts = {"exercise.toml", "zh.toml", "questions.toml"}
+    assert last == {*checks, *texts, "pytest.ini", "__init__.py"}
     chinese = tomllib.loads((root / f"grader/suites/{SLUG}/zh.toml").read_text(encoding="utf-8"))
     assert set(chinese) == {"title", "cure", "learned", "checks", "said", "hints", "questions"}
     assert "\n\n> This is the bundle of a course" in (root / "README.md").read_text(
