@@ -149,7 +149,7 @@ def test_what_a_cheat_does_to_the_machine_is_seen(room, process, tmp_path, text,
 def test_points_are_seen_where_none_are_due(process):
     honest = CHEATS["claims_a_shape_beyond_its_bytes"]
     assert process.grade(honest).harms == {}
-    assert process.grade(replace(honest, earns=2)).harms.keys() == {Harm.EARNS}
+    assert process.grade(replace(honest, earns=1)).harms.keys() == {Harm.EARNS}
 
 
 def test_what_no_cheat_was_seen_to_do_is_found_at_the_end():

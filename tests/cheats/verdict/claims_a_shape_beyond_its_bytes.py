@@ -1,7 +1,7 @@
 """Answers rightly, but forges the length of its keys: a few bytes, expanded to terabytes.
 
 exercise: ex06_kv_cache
-earns: 3
+earns: 2
 """
 
 import math
