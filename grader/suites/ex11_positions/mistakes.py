@@ -696,7 +696,7 @@ def grid_in_one_place(x, grid, base=BASE, places={}):  # noqa: B006 (that is the
 # Wrong under two or three conditions at once
 
 
-@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal_positions)
+@mistake(of="sinusoidal_embedding", caught_by=test_float64)
 def frequencies_of_the_first_dtype(positions, dim, base=BASE, kept={}):  # noqa: B006 (that is the mistake)
     """The frequencies are kept for each dim and base, in the dtype of the first call.
 

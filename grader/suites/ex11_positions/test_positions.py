@@ -56,7 +56,7 @@ def test_sinusoidal_positions(student, draw, dtype):
     base anew in every call, and leaves them alone; it refuses an odd dim; no dtypes, shapes,
     layouts and bases disturb each other."""
     if dtype == "together":
-        together.embeddings_agree_together(student, draw)
+        together.embeddings_agree_together(student, draw, int64, int8, bfloat16, float32)
         return
     near = draw.integers(1, 60, 4, 5).to(dtype)
     for hard in Hard.OPTIONS, Hard.CHANGED:
@@ -155,6 +155,7 @@ def test_float64(student, draw, device, start):
         )
     agree(student.rope_3d(x, (1, 2, 3)), reference.rope_3d(x, (1, 2, 3)))
     if not start:
+        together.embeddings_agree_together(student, draw, float32, float64)
         together.ropes_agree_together(student, draw, float64)
         together.grids_agree_together(student, draw, float32, float64)
 

@@ -15,13 +15,15 @@ WHERE = "near", "negative", "far"
 LENGTH = 4
 
 
-def embeddings_agree_together(student, draw):
-    """Compare embeddings in calls where any three choices meet."""
+def embeddings_agree_together(student, draw, *dtypes):
+    """Compare embeddings of positions of these dtypes, of all calls where any three meet."""
     for call in draw.combined(
         dtype=(*PLACES, float32), where=WHERE,
         shape=((LENGTH,), (), (3, 2), (2, 0)), layout=LAYOUTS, dim=(8, 2),
         options=({}, {"base": 500.0}, {"base": 3}),
     ):  # fmt: skip
+        if call["dtype"] not in dtypes:
+            continue
         positions = places(draw, call["dtype"], call["where"], *call["shape"])
         [positions] = laid_out(call["layout"], positions)
         asked = positions, call["dim"]
