@@ -361,6 +361,12 @@ def test_manners(student, draw, device, case):
     student.GroupedQueryAttention(24, 4, 1)
     x = draw.normal(2, 5, 24)
     agree(module(x), oracle(x), says="output after other layers were made")
+    on_its_device(student, draw, q, k, v)
+
+
+def on_its_device(student, draw, q, k, v):
+    """Check that all tensors are made on the device of the inputs, with meta tensors."""
+    attend = student.grouped_query_attention
     draw.hard(Hard.DEVICE)
     x = torch.empty(2, 5, 24, device="meta")
     q, k, v, keep = (a.to("meta") for a in (q, k, v, draw.keep(5, 7)))
