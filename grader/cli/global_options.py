@@ -127,13 +127,13 @@ def begin(
     version: _Version = False,
 ) -> None:  # fmt: skip
     """Grades attention written by hand."""
-    ACTIVE_COURSE.set(CourseSettings())
     if exercises:
         catalog.add_packs_to_catalog(exercises)
     if course is None or context.invoked_subcommand == WITHOUT_COURSE:
         return
     settings = read_course_settings(course)
-    ACTIVE_COURSE.set(settings)
+    before = ACTIVE_COURSE.set(settings)
+    context.call_on_close(lambda: ACTIVE_COURSE.reset(before))
     parse_language_option(context.obj or settings.language)
     if settings.help == "exam" and context.invoked_subcommand in NOT_IN_EXAMS:
         stop_command(

@@ -266,3 +266,10 @@ def test_a_student_s_copy_has_nobodys_extension_and_no_wall(course):
     text = write_course_toml(found.for_students())
     assert "ada" not in text and "contained" not in text and "packs" not in text
     assert replace(found, extensions=(), wall=None, packs=()) == read_course_settings(course(text))
+
+
+def test_a_course_holds_for_its_own_command_alone(course):
+    path = course("[[exercises]]\nex = 'ex02'\n")
+    done = CliRunner().invoke(app, ["progress", "--course", str(path)])
+    assert "ex02" in done.output and "ex03" not in done.output
+    assert arguments.find_course_option() == CourseSettings()
