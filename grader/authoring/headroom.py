@@ -31,8 +31,8 @@ from grader.worker.in_process import call_without_wall, load_file_without_wall
 
 SOLUTION = "solution"
 SEEDS_PER_TASK = 10
-# The largest allowed error / allowance. A mean error has less room: if answer and yardstick both
-# round once, their mean errors are equal, and the rule allows 1.5 times the yardstick's.
+# The largest allowed error / allowance. A mean error has less room: an answer that rounds once has
+# the mean error of the yardstick, which is half of what the rule allows.
 LARGEST_RATIOS = {"solution": 0.5, "variant": 0.7, "mean error": 0.75}
 
 

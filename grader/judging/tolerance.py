@@ -111,7 +111,8 @@ def _build_tolerance_rules(
         yield Rule("largest error", found.largest, allowed)
         # Not for gradients: a right answer may add gradients up in half precision, row by row.
         if error.size >= MIN_MEAN_ERROR_ELEMENTS and not expected.gradient:
-            yield Rule("mean error", float(error.mean()), 1.5 * float(yardstick.mean()))
+            # Twice, because the weights may be rounded too: in half precision many models do.
+            yield Rule("mean error", float(error.mean()), 2 * float(yardstick.mean()))
     if dtype == "float32":
         size = errors(expected.exact[np.isfinite(expected.exact)]).rms
         yield Rule("RMS error", found.rms, max(1e-5 * size, 4 * worst.rms, least / 4))

@@ -1,5 +1,7 @@
 """The tolerances, tried: thousands of right answers pass, and a scale 1 % off never does.
 
+In bfloat16 it is 2 %: rounding alone, of weights and output, moves outputs there as far as 1 % does.
+
 Each test function holds one way of computing attention to the rules over shapes, masks, dtypes and
 draws; the counts are printed with `make test ARGS='tests/judging/test_tolerances.py -s'`.
 """
@@ -126,7 +128,14 @@ def answer(way, shape, mask, dtype, draw, factor=1.0):
     return as_judged_numbers(output.reshape(*q.shape[:-1], v.shape[-1]))
 
 
-WAYS = [textbook, einsum, in_float64, divided_last, query_by_query, online, fused]
+def rounded_weights(q, k, v, keep, scale):
+    narrow, (q, k, v) = q.dtype, wide(q, k, v)
+    return weights_of(q @ k.mT * scale, keep).to(narrow).to(v.dtype) @ v
+
+
+WAYS = [
+    textbook, einsum, in_float64, divided_last, query_by_query, online, fused, rounded_weights,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -171,11 +180,12 @@ def enough(shape) -> bool:
     return k_len > 8 and math.prod(leading) * q_len * value_width >= 1024
 
 
-@pytest.mark.parametrize("factor", [1.01, 0.99], ids=["1 % up", "1 % down"])
+@pytest.mark.parametrize("sign", [1, -1], ids=["up", "down"])
 @pytest.mark.parametrize("way", [textbook, in_float64, fused], ids=lambda way: way.__name__)
-def test_a_scale_one_per_cent_off_is_always_rejected(way, factor):
+def test_a_scale_that_is_slightly_off_is_always_rejected(way, sign):
     cases = [c for c in CASES if enough(c[0]) and c[1] != "empty rows"]
-    accepted = [c for c in cases if judge_numbers(answer(way, *c, factor), expected(*c)) is None]
+    off = {c: 1 + sign * (0.02 if c[2] is torch.bfloat16 else 0.01) for c in cases}
+    accepted = [c for c in cases if judge_numbers(answer(way, *c, off[c]), expected(*c)) is None]
     print(f"\n{way.__name__}: {len(cases)} answers with a wrong scale, {len(accepted)} accepted")
     assert accepted == []
 
