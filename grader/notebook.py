@@ -136,7 +136,7 @@ def _main(slug: str, task: str, language: str, file: str, shows: str) -> None:
     from grader.judging.tasks import group_checks_by_task
     from grader.reporting import task_report as reporting
     from grader.reporting.redact import redact_exercise_report
-    from grader.worker import walls
+    from grader.worker.parent import walls
 
     exercise, words = catalog.find_catalog_exercise(slug), Words(language)
     wall = walls.choose_wall("auto", on_cuda=False)

@@ -11,10 +11,10 @@ import pytest
 
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
-from grader.judging import time_limit
-from grader.worker import requirements
-from grader.worker.nursery import Nursery
-from grader.worker.walls import PROCESS, Wall
+from grader.diagnosis import time_limit
+from grader.worker.parent import requirements
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import PROCESS, Wall
 from tests.open_list import opened
 
 ROOT = Path(__file__).resolve().parent.parent

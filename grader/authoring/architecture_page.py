@@ -12,7 +12,8 @@ from grader.core.catalog import ROOT
 PATH = "docs/architecture.svg"
 # The folders through which an answer goes until its report, in order.
 ANSWER_ROUTE = (
-    "cli", "grading", "submission", "cuda", "worker", "judging", "suites", "timing", "reporting"
+    "cli", "grading", "submission", "cuda", "worker", "judging", "suites", "diagnosis",
+    "timing", "reporting",
 )  # fmt: skip
 WIDTH, FLOOR_HEIGHT, GAP, MARGIN = 1040, 66, 10, 20  # pixels
 LETTERS_PER_PIXEL = 1 / 6.1  # of the small text

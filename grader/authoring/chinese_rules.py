@@ -33,17 +33,19 @@ def check_needless_translations_law(exercise: Exercise) -> Iterator[str]:
     for name in sorted(_list_exercise_translations(exercise) - _list_wanted_translations(exercise)):
         if not name.startswith("said."):
             yield f"zh.toml has {name}, which the suite has not. Remove it."
-        elif strange := sorted(_list_words(name.removeprefix("said.")) - _list_said(exercise)):
+        elif strange := sorted(
+            _list_translated_words(name.removeprefix("said.")) - _list_said(exercise)
+        ):
             yield f"zh.toml has {name}, but no check says {', '.join(strange)}. Remove it."
 
 
 def _list_said(exercise: Exercise) -> set[str]:
     """Return the words in the modules of a suite, from which its checks make what they say."""
     texts = (path.read_text("utf-8") for path in exercise.folder.glob("*.py"))
-    return {word for text in texts for word in _list_words(text)}
+    return {word for text in texts for word in _list_translated_words(text)}
 
 
-def _list_words(text: str) -> set[str]:
+def _list_translated_words(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z]{3,}", text))
 
 

@@ -72,7 +72,7 @@ def list_paired_answers(exercise: Exercise, count: int, seed: str) -> list[Wrong
     """Return so many pairs of changes on different lines, half of them within one function."""
     right = unparse_mechanical_source(read_mechanical_source(exercise, ""))
     found = list_mechanical_changes(exercise, "")
-    drawn = _draw_pairs(found, random.Random(f"{seed} pairs {exercise.slug}"), count)
+    drawn = _draw_pairs_of_changes(found, random.Random(f"{seed} pairs {exercise.slug}"), count)
     pairs: dict[tuple[int, int], WrongAnswer] = {}
     for one, other in drawn:
         key = min(one, other), max(one, other)
@@ -83,7 +83,7 @@ def list_paired_answers(exercise: Exercise, count: int, seed: str) -> list[Wrong
     return list(pairs.values())
 
 
-def _draw_pairs(
+def _draw_pairs_of_changes(
     found: list[MechanicalChange], drawing: random.Random, count: int
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of numbers; every second pair is of one definition."""

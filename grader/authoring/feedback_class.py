@@ -64,7 +64,7 @@ def is_check_helpful(check: CheckResult) -> bool:
     return bool(check.line) or "entries differ" not in check.why
 
 
-def class_feedback(
+def classify_feedback(
     answer: WrongAnswer, checks: Sequence[CheckResult], truth: NameTruth
 ) -> tuple[FeedbackClass, tuple[FalseName, ...]]:
     """Class a report; return also each name that is false."""

@@ -70,14 +70,16 @@ def print_feedback_trial(
     for one in run_jobs_in_children(jobs, FEEDBACK_JOBS, processes or os.cpu_count() or 1):
         found.append(one)
         if one.kind is FeedbackClass.FALSE or one.kind in listed:
-            _print_line(console, describe_feedback(one))
+            _print_trial_line(console, describe_feedback(one))
     if not found:
-        _print_line(console, "Nothing was tried: only answers in Python are, and no bug hunts.")
+        _print_trial_line(
+            console, "Nothing was tried: only answers in Python are, and no bug hunts."
+        )
         return False
     for mistakes in GOALS:
         console.print(build_feedback_table(found, mistakes))
     for line in describe_feedback_goals(found):
-        _print_line(console, line)
+        _print_trial_line(console, line)
     if write:
         _write_feedback_evidence(found)
     return not any(one.kind is FeedbackClass.FALSE for one in found)
@@ -100,5 +102,5 @@ def _write_feedback_evidence(found: Sequence[Feedback]) -> None:
         evidence.write_evidence_rows(name, ("exercise", *NUMBERS), rows, sums=NUMBERS)
 
 
-def _print_line(console: Console, text: str) -> None:
+def _print_trial_line(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)

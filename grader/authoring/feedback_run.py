@@ -19,7 +19,7 @@ from grader.authoring.feedback_answers import (
 from grader.authoring.feedback_class import (
     FalseName,
     FeedbackClass,
-    class_feedback,
+    classify_feedback,
     is_line_pinned,
     list_named_groups,
     list_pinned_lines,
@@ -36,10 +36,11 @@ from grader.authoring.processes import READY, JobKind
 from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, Submission, Verdict
-from grader.judging import diagnosis, mistake_catalogue, suite_runner
+from grader.diagnosis import failed_checks, mistake_catalogue
+from grader.judging import suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
-from grader.worker.in_process import call_without_wall, load_text_without_wall
+from grader.worker.parent.in_process import call_without_wall, load_text_without_wall
 
 JUDGING_SECONDS = 30.0  # of the processor, for all checks of an answer
 DIAGNOSIS_SECONDS = 60.0
@@ -125,14 +126,14 @@ class FeedbackTrial:
         mistake_catalogue.bind_mistake_catalogue.cache_clear()
         started = time.process_time()
         with limit_seconds_of_proof(DIAGNOSIS_SECONDS):
-            checks = diagnosis.diagnose_failed_checks(self._exercise, results, judge)
+            checks = failed_checks.diagnose_failed_checks(self._exercise, results, judge)
         diagnosed = time.process_time() - started
-        kind, false = class_feedback(answer, checks, self._truth)
+        kind, false = classify_feedback(answer, checks, self._truth)
         groups, lines = list_named_groups(checks), sorted(list_pinned_lines(checks))
         return Feedback(
             slug=self._exercise.slug, id=answer.id, says=answer.says, mistakes=answer.mistakes,
-            kind=kind, named=tuple(_join_group(g.ids, g.together) for g in groups), false=false,
-            lines=tuple(lines), texts=tuple(_read_lines(answer.source, lines)),
+            kind=kind, named=tuple(_join_mistake_ids(g.ids, g.together) for g in groups),
+            false=false, lines=tuple(lines), texts=tuple(_read_answer_lines(answer.source, lines)),
             known_lines=bool(answer.lines), misplaced=_is_misplaced(answer, lines),
             whys=tuple(_describe_failures(checks)), judged=judged, diagnosed=diagnosed,
         )  # fmt: skip
@@ -179,11 +180,11 @@ def describe_skipped_answer(slug: str, answer: WrongAnswer, why: str) -> Feedbac
     )
 
 
-def _join_group(ids: tuple[str, ...], together: bool) -> str:
+def _join_mistake_ids(ids: tuple[str, ...], together: bool) -> str:
     return (" and " if together else " or ").join(ids)
 
 
-def _read_lines(source: str, numbers: Sequence[int]) -> Iterator[str]:
+def _read_answer_lines(source: str, numbers: Sequence[int]) -> Iterator[str]:
     text = source.splitlines()
     return (text[n - 1].strip() for n in numbers if n <= len(text))
 

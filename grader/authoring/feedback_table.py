@@ -39,7 +39,9 @@ def build_feedback_table(found: Sequence[Feedback], mistakes: int) -> Table:
         table.add_row(*row)
     counts = count_feedback([f for f in found if f.mistakes == mistakes])
     table.add_row("all", *(f"{n:,}" for n in counts))
-    table.add_row("%", "", *(f"{_share(n, counts[0]):.0f}" for n in counts[1:-1]), "")
+    table.add_row(
+        "%", "", *(f"{_compute_trial_percentage(n, counts[0]):.0f}" for n in counts[1:-1]), ""
+    )
     return table
 
 
@@ -49,8 +51,10 @@ def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
         classed = [f for f in found if f.mistakes == mistakes and f.kind is not None]
         if not classed:
             continue
-        exact = _share(sum(f.kind in _EXACT for f in classed), len(classed))
-        helped = _share(sum(f.kind not in _USELESS for f in classed), len(classed))
+        exact = _compute_trial_percentage(sum(f.kind in _EXACT for f in classed), len(classed))
+        helped = _compute_trial_percentage(
+            sum(f.kind not in _USELESS for f in classed), len(classed)
+        )
         false = sum(f.kind is FeedbackClass.FALSE for f in classed)
         yield (
             f"{mistakes} mistake(s), {len(classed)} answers: {false} false (goal 0), "
@@ -90,6 +94,6 @@ def describe_feedback(one: Feedback) -> str:
     return "\n".join(lines)
 
 
-def _share(part: int, whole: int) -> float:
+def _compute_trial_percentage(part: int, whole: int) -> float:
     """Return a share in %."""
     return 100 * part / whole if whole else 0.0

@@ -9,11 +9,11 @@ from types import ModuleType
 from grader.authoring.feedback_answers import WrongAnswer
 from grader.authoring.side_by_side import Input, SideBySide, TrialValues
 from grader.core.records import Exercise
-from grader.judging.coarse_values import compare_numbers_coarsely, has_half_precision
-from grader.judging.copied_values import Numbers
+from grader.diagnosis.coarse_values import compare_numbers_coarsely, has_half_precision
+from grader.diagnosis.copied_values import Numbers
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging.marks import Mistake, Trial
-from grader.judging.mistake_catalogue import MistakeCatalogue
-from grader.worker.in_process import load_text_without_wall
+from grader.worker.parent.in_process import load_text_without_wall
 
 INPUT_SECONDS = 10.0  # of the processor, for one input of a trial
 SCREENED_INPUTS = 3  # on which a pair is tried before it is compared on all

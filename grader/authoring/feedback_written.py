@@ -29,11 +29,11 @@ def list_written_answers(exercise: Exercise, folder: Path = WRITTEN_FOLDER) -> l
         _make_written_answer(node, mark, imports, solution)
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        for mark in _find_marks(node)
+        for mark in _find_trial_marks(node)
     ]
 
 
-def _find_marks(node: ast.FunctionDef | ast.ClassDef) -> Iterator[ast.Call]:
+def _find_trial_marks(node: ast.FunctionDef | ast.ClassDef) -> Iterator[ast.Call]:
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == MARK:
             yield decorator

@@ -27,7 +27,7 @@ from grader.judging.case import CURRENT_CASE, Rule
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.worker.in_process import call_without_wall, load_file_without_wall
+from grader.worker.parent.in_process import call_without_wall, load_file_without_wall
 
 SOLUTION = "solution"
 SEEDS_PER_TASK = 10

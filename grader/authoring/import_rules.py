@@ -15,7 +15,7 @@ PAGE_PACKAGES = ("nicegui", "fastapi", "starlette", "uvicorn", "markdown2", "lat
 # The folders of the grader, floor by floor: a module imports from its own folder and from below.
 FLOORS = (
     ("core",), ("worker",), ("cuda",), ("submission",), ("doctor",), ("judging", "reporting"),
-    ("timing",), ("suites",), ("grading",), ("gpu_check",), ("authoring",),
+    ("diagnosis", "timing"), ("suites",), ("grading",), ("gpu_check",), ("authoring",),
     ("classroom", "practice"), ("learn", "release"), ("cli",), ("__main__", "notebook"),
 )  # fmt: skip
 _FLOOR_NUMBERS = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}

@@ -19,8 +19,8 @@ from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student import Student
-from grader.submission.reach import list_mechanical_users
-from grader.worker.in_process import call_without_wall, load_text_without_wall
+from grader.submission.reach import list_definition_users
+from grader.worker.parent.in_process import call_without_wall, load_text_without_wall
 
 CASE_SECONDS = 10.0  # of the processor, for one case of a check, and for one input of a trial
 
@@ -83,7 +83,7 @@ class MechanicalProof:
         self._exercise, self._variant = exercise, variant
         self._inputs, self._trials, self._seconds = inputs, trials, seconds
         source = read_mechanical_source(exercise, variant)
-        self._users = list_mechanical_users(source)
+        self._users = list_definition_users(source)
         right = load_text_without_wall(source, exercise.slug, exercise.prelude)
         self._cases = self._sort_cases_by_cost(right)
         found = (

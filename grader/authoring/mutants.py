@@ -9,14 +9,15 @@ from typing import Any
 
 from grader.authoring.touched_checks import Calls, list_checks_calling
 from grader.core.records import CheckResult, Exercise, Verdict
-from grader.judging import solution_modules, suite_runner
+from grader.diagnosis import solution_modules
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
+from grader.diagnosis.naming import name_mistake
+from grader.judging import suite_runner
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, Variant, edited
-from grader.judging.mistake_catalogue import MistakeCatalogue
-from grader.judging.naming import name_mistake
 from grader.judging.student import Student
-from grader.submission.reach import list_mechanical_users
-from grader.worker.in_process import call_without_wall
+from grader.submission.reach import list_definition_users
+from grader.worker.parent.in_process import call_without_wall
 
 # The imports that a variant may use; an unused one could be refused in the exercise.
 IMPORT_LINES = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
@@ -71,7 +72,7 @@ def run_suite_on_mistake(
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     only, untouched = frozenset({mistake.caught_by}), frozenset[str]()
     if calls:
-        users = list_mechanical_users(exercise.solution.read_text(encoding="utf-8"))
+        users = list_definition_users(exercise.solution.read_text(encoding="utf-8"))
         touched = list_checks_calling(users[mistake.of], calls) | only
         only, untouched = touched if mistake.null else only, frozenset(calls) - touched
     elif mistake.null:

@@ -17,7 +17,7 @@ from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.toml_file import BadFile
 from grader.judging.marks import read_check_sentence
-from grader.worker import requirements
+from grader.worker.parent import requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,11 +29,11 @@ from grader.authoring.touched_checks import Calls
 from grader.core import allowed_tables, catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise, ExerciseReport
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging import drills, suite_runner
-from grader.judging.mistake_catalogue import MistakeCatalogue
-from grader.worker import requirements
 from grader.worker.child import operator_list
-from grader.worker.nursery import Nursery
+from grader.worker.parent import requirements
+from grader.worker.parent.nursery import Nursery
 
 KINDS_BESIDE_MISTAKES = "variants", "solution", "skeleton", "drills"
 NAMES_PER_TASK = 12

@@ -21,8 +21,8 @@ from grader.grading.source_digest import digest_grading_folders
 STORE_FOLDER = ROOT / ".proof"
 # The folders that decide a verdict besides the exercise: judging, reading, the worker, the oracle.
 JUDGING_FOLDERS = (
-    "grader/core", "grader/judging", "grader/submission", "grader/worker", "grader/cuda",
-    "grader/grading", "grader/authoring", "reference",
+    "grader/core", "grader/judging", "grader/diagnosis", "grader/submission", "grader/worker",
+    "grader/cuda", "grader/grading", "grader/authoring", "reference",
 )  # fmt: skip
 FILES_WITHOUT_VERDICT = frozenset(
     {"zh.toml", "questions.toml", "hard.toml", "play.py", "show.py", "trials.py"}

@@ -16,8 +16,8 @@ from grader.judging.drills import Drill
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.student import Student
 from grader.submission import admission
-from grader.worker.in_process import call_without_wall, load_file_without_wall
-from grader.worker.nursery import Nursery
+from grader.worker.parent.in_process import call_without_wall, load_file_without_wall
+from grader.worker.parent.nursery import Nursery
 
 COMMENT_SIGNS = {".py": "#", ".cu": "//"}
 # (variant, check) pairs that cannot be run; they cost no points. A kernel whose threads walk over

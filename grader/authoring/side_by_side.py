@@ -16,7 +16,7 @@ from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
 from grader.authoring.recorder import CallRecorder
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
-from grader.judging import copied_values as values
+from grader.diagnosis import copied_values as values
 from grader.judging.draw import Draw
 from grader.judging.marks import Trial
 
@@ -131,10 +131,10 @@ class SideBySide:
         got = _run_mutant_trial(trial, recorder, self._make_draw(trial, number))
         for place, one in enumerate(right):
             other = next(got, NO_MORE_VALUES)
-            if values.compare_mutant_values(one, other):
+            if values.compare_copied_values(one, other):
                 near = self._moved_value(trial, number, place)
-                if why := values.compare_mutant_values(
-                    one, other, near, values.find_largest_mutant_number(right)
+                if why := values.compare_copied_values(
+                    one, other, near, values.find_largest_copied_number(right)
                 ):
                     return place, f"value {place}: {why}"
         more = next(got, NO_MORE_VALUES) != NO_MORE_VALUES
@@ -145,7 +145,7 @@ class SideBySide:
         key = trial.id, number
         if key not in self._kept:
             found = self._run_right(trial, number, self._make_draw(trial, number))
-            self._bytes += values.count_mutant_bytes(found)
+            self._bytes += values.count_copied_bytes(found)
             if self._bytes > LARGEST_KEPT_BYTES:
                 return found
             self._kept[key] = found
@@ -193,7 +193,7 @@ def _run_mutant_trial(trial: Trial, student: CallRecorder, draw: Draw) -> Iterat
     """Yield copies of a script's values; last the exception that the script raises, if any."""
     try:
         for value in trial.script(student, draw):
-            yield values.copy_mutant_value(value)
+            yield values.copy_value(value)
     except Exception as error:  # an exception is a difference too
         name = type(error).__name__
         yield RaisedValue(name, f"{name}: {error}")

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from grader.submission.reach import list_definitions, list_mechanical_users
+from grader.submission.reach import list_definition_users, list_definitions
 
 Calls = Mapping[str, Collection[str]]  # of each check the names that it calls of the solution
 
@@ -16,7 +16,7 @@ def list_touched_checks(solution: str, other: str, calls: Calls) -> frozenset[st
     """
     names: set[str] = set()
     for one, beside in (solution, other), (other, solution):
-        users = list_mechanical_users(one)
+        users = list_definition_users(one)
         for node in _list_own_statements(one, beside):
             defined = list(list_definitions(node))
             if not defined and not isinstance(node, ast.Import | ast.ImportFrom):

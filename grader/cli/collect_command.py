@@ -33,7 +33,7 @@ def collect(
     """Collect what a class handed in: submissions/<student>/<slug>.py, and when that was."""
     from grader.classroom.collecting.collect_answers import CollectRequest
     from grader.classroom.collecting.collect_answers import collect_class_answers as collected
-    from grader.classroom.table_reader import read_class_table_moment
+    from grader.classroom.course.table_reader import read_class_table_moment
 
     told = collected(
         CollectRequest(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from grader.classroom import settings
+from grader.classroom.course import settings
 from grader.cli.options import stop_command, stop_command_for_unwritable
 from grader.cli.translated_help import TranslatedGroup
 from grader.core.advice import fit_advice

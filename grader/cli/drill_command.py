@@ -22,7 +22,7 @@ from grader.cli.options import (
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.core.translation import Words
-from grader.worker.walls import Wall
+from grader.worker.parent.walls import Wall
 
 commands = typer.Typer()
 _NO_SEED = "{seed} is no number of a drill: at most {digits} digits, or no --seed at all."

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from grader import __version__
-from grader.classroom.settings import CourseSettings, read_course_settings
+from grader.classroom.course.settings import CourseSettings, read_course_settings
 from grader.cli.options import (
     ACTIVE_COURSE,
     FAULT,

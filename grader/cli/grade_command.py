@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from grader.classroom.settings import CourseSettings
+from grader.classroom.course.settings import CourseSettings
 from grader.cli.options import (
     ANSWERS_FOLDER,
     BELOW,
@@ -38,7 +38,7 @@ from grader.grading.kept_results import KeptResults, open_kept_results
 from grader.grading.session import Session
 from grader.reporting import terminal
 from grader.reporting.redact import redact_report
-from grader.worker.walls import Wall
+from grader.worker.parent.walls import Wall
 
 KEPT_FOLDER = ".grades"  # in the working folder
 _KEPT_FOLDER_VARIABLE = "GRADER_KEPT"  # of the environment: another folder

@@ -31,8 +31,8 @@ from grader.practice.interview import editor, viva
 from grader.practice.interview.clock import InterviewClock
 from grader.practice.interview.keyboard import Keyboard
 from grader.practice.interview.sitting import Sitting
-from grader.worker import requirements
-from grader.worker.walls import Wall
+from grader.worker.parent import requirements
+from grader.worker.parent.walls import Wall
 
 commands = typer.Typer()
 MOST_MINUTES, MOST_SEED = 240, 10**6

@@ -78,7 +78,7 @@ def skeletons() -> None:
 
 def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
     """Return the exercises whose suites can run here; print what the others lack."""
-    from grader.worker import requirements
+    from grader.worker.parent import requirements
 
     check_whole_project(goal)
     found = []

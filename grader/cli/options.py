@@ -8,15 +8,15 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from grader.classroom.settings import NO_COURSE, CourseSettings
+from grader.classroom.course.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
 from grader.core.advice import RECORD_FILE
 from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
 from grader.core.this_python import SCRIPT, find_own_command
 from grader.core.translation import LANGUAGES, Words, choose_translation_language
-from grader.worker import walls
-from grader.worker.walls import Wall
+from grader.worker.parent import walls
+from grader.worker.parent.walls import Wall
 
 REPORT_FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "classroom50")
 ACTIVE_COURSE = ContextVar("course", default=NO_COURSE)  # of the running command

@@ -70,10 +70,10 @@ def _has_our_makefile(folder: Path) -> bool:
 def _replace_commands(sentence: str) -> str:
     own = find_own_command()
     plain = _COMMAND.sub(lambda found: f"{own} {_GOALS[found[1]]}", sentence)
-    return _VARIABLE.sub(_build_option, plain)
+    return _VARIABLE.sub(_build_advised_option, plain)
 
 
-def _build_option(found: re.Match[str]) -> str:
+def _build_advised_option(found: re.Match[str]) -> str:
     option, value = _OPTIONS[found[1]], found[2]
     if found[1] == "ARGS":
         return value.strip("'\"")

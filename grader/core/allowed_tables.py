@@ -28,7 +28,7 @@ def load_allowed_operators() -> tuple[list[str], list[str]]:
         f"linalg_{name}" if module == "torch.linalg" else name
         for modules in load_allowed_module_tables()
         for module, names in modules.items()
-        if is_within_name(module, "torch")
+        if is_within_dotted_name(module, "torch")
         for name in names
     }
     return sorted(named | load_underlying_operators()), sorted(
@@ -51,9 +51,11 @@ def load_importable_modules(exercise: Exercise) -> dict[str, frozenset[str]]:
         found = dict(open_)
     found |= {m: asked[m] for m in exercise.modules if m in asked}
     refused = [name for name in exercise.not_allowed if name.endswith(".*")]
-    return {m: n for m, n in found.items() if not any(is_within_name(m, r[:-2]) for r in refused)}
+    return {
+        m: n for m, n in found.items() if not any(is_within_dotted_name(m, r[:-2]) for r in refused)
+    }
 
 
-def is_within_name(name: str, front: str) -> bool:
+def is_within_dotted_name(name: str, front: str) -> bool:
     """Return whether a dotted name equals `front` or lies in it."""
     return name == front or name.startswith(front + ".")

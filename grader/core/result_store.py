@@ -39,7 +39,7 @@ class ResultStore:
         return self.folder / key[:2] / f"{key}.json"
 
 
-def is_file_written(path: Path, text: str | bytes) -> bool:
+def does_file_hold_content(path: Path, text: str | bytes) -> bool:
     """Return whether a file has exactly this content."""
     with suppress(FileNotFoundError):
         return path.is_file() and path.read_bytes() == _encode_stored_text(text)
@@ -51,7 +51,7 @@ def write_file_whole(path: Path, text: str | bytes) -> None:
 
     A file that already has this content is not touched.
     """
-    if is_file_written(path, text):
+    if does_file_hold_content(path, text):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=PARTIAL_PREFIX)

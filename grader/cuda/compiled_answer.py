@@ -16,8 +16,8 @@ from grader.cuda.kernel_machine import Machine, ProgramSocket
 from grader.cuda.sanitizer import Sanitizer
 from grader.cuda.translate import TRANSLATION_HEAD
 from grader.worker.child import companion
-from grader.worker.faults import UnmetRequirement
-from grader.worker.walls import PROCESS, Wall
+from grader.worker.parent.faults import UnmetRequirement
+from grader.worker.parent.walls import PROCESS, Wall
 
 MAX_SHOWN_CHARACTERS = 300  # characters of a line, or of what a compiler says of it
 KNOWN_FUNCTIONS = (

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from grader.core.this_python import build_pip_install_command
 from grader.cuda import symbols
-from grader.worker import traces
-from grader.worker.readable_paths import find_worker_site_folders
-from grader.worker.walls import PROCESS, Wall
+from grader.worker.parent import traces
+from grader.worker.parent.readable_paths import find_worker_site_folders
+from grader.worker.parent.walls import PROCESS, Wall
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 COMPILE_SECONDS = 40.0  # of the clock

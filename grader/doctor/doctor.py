@@ -19,10 +19,10 @@ from grader.core.translation import Words
 from grader.doctor import package_problems, system_problems
 from grader.doctor.machine_facts import MachineFacts, TorchFacts, read_machine_facts
 from grader.doctor.problem import KINDS, Problem, ProblemKind, Problems
-from grader.worker import walls
-from grader.worker.control_group import MAX_MEMORY_BYTES, MAX_PROCESSES, ControlGroup
-from grader.worker.faults import NurseryFailed, WorkerFault
-from grader.worker.walls import WallProbe
+from grader.worker.parent import walls
+from grader.worker.parent.control_group import MAX_MEMORY_BYTES, MAX_PROCESSES, ControlGroup
+from grader.worker.parent.faults import NurseryFailed, WorkerFault
+from grader.worker.parent.walls import WallProbe
 
 _HIDDEN_PACKAGES = ("grader", "reference", "solutions")
 _IMPORT_PROBE = """
@@ -158,8 +158,8 @@ def _write_doctor_wall_lines(probes: Sequence[WallProbe], words: Words) -> Table
 
 def _find_doctor_wall_problems(wall: walls.Wall) -> Problems:
     """Run an answer behind the wall, and yield the problems: a failure, or what it could import."""
-    from grader.worker.nursery import Nursery
-    from grader.worker.supervisor import Supervisor  # imports torch
+    from grader.worker.parent.nursery import Nursery
+    from grader.worker.parent.supervisor import Supervisor  # imports torch
 
     answer = Submission(slug="look", path=Path("look.py"), sha256="", source=_IMPORT_PROBE)
     try:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from grader.core.records import Exercise, Limits
 from grader.doctor.machine_facts import PROGRAMS, MachineFacts
 from grader.doctor.problem import Problem, Problems, name_cuda_for_doctor
-from grader.worker.control_group import MAX_MEMORY_BYTES
-from grader.worker.walls import WallProbe
+from grader.worker.parent.control_group import MAX_MEMORY_BYTES
+from grader.worker.parent.walls import WallProbe
 
 _GIB = 1 << 30
 _FREE_BYTES = 1 << 30  # compiled answers, files of answers, reports

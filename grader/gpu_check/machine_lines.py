@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from grader.cuda import compiler
-from grader.worker import walls
+from grader.worker.parent import walls
 
 
 def list_gpu_machine_lines(device: str) -> Iterator[dict[str, str]]:

@@ -9,28 +9,23 @@ from pathlib import Path
 
 import numpy as np
 
+from grader.core import scoring
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Speed, Submission, Verdict
-from grader.core.scoring import (
-    CHANGED,
-    SPEED_LEFT_OUT,
-    SPEED_TO_COME,
-    add_speed_to_score,
-    sum_score_points,
-)
+from grader.diagnosis import failed_checks
 from grader.grading import ungraded
-from grader.judging import diagnosis, drills, recorded_cases, suite_runner
+from grader.judging import drills, recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
 from grader.submission.admission import AdmittedSubmission, NotGraded
 from grader.timing.contest import Contest
 from grader.timing.speed import fail_speed_timing, measure_speed, skip_speed_timing
-from grader.worker import requirements
-from grader.worker.faults import LoadFailed, UnmetRequirement, WorkerFault
-from grader.worker.harmless_text import clean_worker_text
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent import requirements
+from grader.worker.parent.faults import LoadFailed, UnmetRequirement, WorkerFault
+from grader.worker.parent.harmless_text import clean_worker_text
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +162,7 @@ def _build_graded_report(
         sha256="" if answer is None else answer.sha256,
         state=state,
         sentence=judged.sentence,
-        score=None if state == "fault" else sum_score_points(judged.checks, speed),
+        score=None if state == "fault" else scoring.sum_score_points(judged.checks, speed),
         checks=judged.checks,
         speed=speed,
         output=judged.printed,
@@ -185,22 +180,22 @@ def grade_answer_speed(
             answer_file.locate_submission(place, exercise.slug), exercise
         )
         if answer.sha256 != report.sha256:
-            return _untimed_report(report, CHANGED)
+            return _untimed_report(report, scoring.CHANGED)
         speed = _time_graded_answer(exercise, answer, report.checks, replace(run, later=False))
     except NotGraded:
-        return _untimed_report(report, CHANGED)
+        return _untimed_report(report, scoring.CHANGED)
     except Exception as error:  # as in `grade`
         return replace(
             report, state="fault", sentence=ungraded.describe_grading_fault(error), score=None
         )
     seconds = report.seconds + time.monotonic() - started
-    return replace(add_speed_to_score(report, speed), seconds=seconds)
+    return replace(scoring.add_speed_to_score(report, speed), seconds=seconds)
 
 
 def _untimed_report(report: ExerciseReport, why: str) -> ExerciseReport:
     """Return a report whose speed, which was to come, was not measured."""
     speed = report.speed
-    return report if speed is None else add_speed_to_score(report, replace(speed, why=why))
+    return report if speed is None else scoring.add_speed_to_score(report, replace(speed, why=why))
 
 
 class _DisturbedGrading(Exception):
@@ -226,7 +221,7 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
             )
             if not run.explain:
                 return JudgedAnswer(checks=verdicts)
-            checks = diagnosis.diagnose_failed_checks(exercise, verdicts, judge)
+            checks = failed_checks.diagnose_failed_checks(exercise, verdicts, judge)
             line_of = partial(_find_graded_failure_line, answer=answer, admitted=admitted.given)
             found = tuple(replace(c, line=line_of(c)) for c in checks)
             return JudgedAnswer(checks=found, printed=worker.output())
@@ -277,7 +272,7 @@ def _time_graded_answer(
         return _grade_untimed_answer(exercise, "speed is measured when every check passes", run)
     if run.later:
         return skip_speed_timing(
-            case, SPEED_TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA
+            case, scoring.SPEED_TO_COME if run.on_cuda or not case.cuda else NEEDS_CUDA
         )
     contest = Contest(
         exercise=exercise, case=case, answer=answer, nursery=run.nursery,
@@ -297,4 +292,8 @@ def _grade_untimed_answer(exercise: Exercise, why: str, run: Run) -> Speed | Non
         return skip_speed_timing(case, lacking)
     if case.cuda and not run.on_cuda:
         return skip_speed_timing(case, NEEDS_CUDA)
-    return fail_speed_timing(case, why) if run.speed else skip_speed_timing(case, SPEED_LEFT_OUT)
+    return (
+        fail_speed_timing(case, why)
+        if run.speed
+        else skip_speed_timing(case, scoring.SPEED_LEFT_OUT)
+    )

@@ -4,7 +4,7 @@ import importlib.metadata
 import platform
 
 from grader.core import catalog
-from grader.worker import requirements
+from grader.worker.parent import requirements
 
 
 def list_grading_versions(with_tf32: str) -> dict[str, str]:

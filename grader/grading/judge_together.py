@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from grader.core.records import Exercise, ExerciseReport
 from grader.grading.process_pool import AT_THE_END, ProcessPool
-from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall
 
 if TYPE_CHECKING:
     from grader.grading.exercise import Run

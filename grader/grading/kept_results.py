@@ -26,10 +26,10 @@ from grader.grading.source_digest import digest_grading_code, digest_grading_fol
 from grader.reporting import as_json, from_json
 from grader.submission import answer_file
 from grader.submission.notebook_cells import MAX_FILE_BYTES as MAX_ANSWER_BYTES
-from grader.worker import requirements
-from grader.worker.faults import may_be_worker_overload
-from grader.worker.nursery import THREAD_VARIABLES
-from grader.worker.walls import Wall
+from grader.worker.parent import requirements
+from grader.worker.parent.faults import may_be_worker_overload
+from grader.worker.parent.nursery import THREAD_VARIABLES
+from grader.worker.parent.walls import Wall
 
 MAX_FILES = 500  # of a store; the oldest go first
 _COMPILERS = ("g++", "nvcc")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.core.records import Exercise, ExerciseReport
-from grader.worker import walls
-from grader.worker.nursery import Nursery
-from grader.worker.walls import hide_grader_from_workers
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import hide_grader_from_workers
 
 if TYPE_CHECKING:
     from grader.grading.exercise import Run

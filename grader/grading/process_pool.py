@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing import connection
 from typing import Any, TypeVar
 
-from grader.worker.walls import hide_grader_from_workers
+from grader.worker.parent.walls import hide_grader_from_workers
 
 T = TypeVar("T")
 FAREWELL_SECONDS = 15.0  # seconds that a process has to clean up after the run was killed

@@ -9,8 +9,8 @@ from grader.core.records import Exercise, ExerciseReport, Report
 from grader.core.scoring import sum_score_points
 from grader.grading.session import digest_grading_seed
 from grader.submission import answer_file
-from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall, hide_grader_from_workers
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall, hide_grader_from_workers
 
 
 class CannotReplay(UserError):

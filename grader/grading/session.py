@@ -21,8 +21,8 @@ from grader.grading.judge_together import (
 )
 from grader.grading.kept_results import KeptResult, KeptResults, read_grading_moment
 from grader.submission import answer_file
-from grader.worker.nursery import Nursery
-from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import PROCESS, Wall, hide_grader_from_workers
 
 if TYPE_CHECKING:
     from grader.grading.exercise import Run

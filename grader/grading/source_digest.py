@@ -10,8 +10,8 @@ from grader.core.catalog import ROOT
 
 # What a verdict depends on besides the exercise's own suite.
 _JUDGING_FOLDERS = (
-    *("reference", "grader/judging", "grader/submission", "grader/worker"),
-    *("grader/timing", "grader/cuda", "grader/core"),
+    *("reference", "grader/judging", "grader/diagnosis", "grader/submission"),
+    *("grader/worker", "grader/timing", "grader/cuda", "grader/core"),
 )
 _PARTS_TOGETHER = ROOT / "grader/grading/exercise.py"
 

@@ -10,9 +10,9 @@ from grader.judging import recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import Check
 from grader.submission.line_names import name_submission_line
-from grader.worker import requirements
-from grader.worker.faults import LoadFailed, NurseryFailed
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent import requirements
+from grader.worker.parent.faults import LoadFailed, NurseryFailed
+from grader.worker.parent.harmless_text import clean_worker_text
 
 MAX_FAULT_CHARACTERS = 500  # characters about a fault of ours
 

@@ -1,4 +1,4 @@
-"""The words of a suite, the proxy of an answer, tolerances, diagnosis."""
+"""The words of a suite, the proxy of an answer, tolerances, verdicts."""
 
 from grader.judging import recorded_cases  # noqa: F401 (first: it stands in for the reference where there is none)
 from grader.judging.agree import agree, backward, expect, gradcheck, rejects, same, untouched

@@ -18,7 +18,7 @@ Meeting = tuple[tuple[int, int], ...]  # which choice of which factor, by factor
 
 
 @lru_cache(maxsize=64)
-def cover(levels: tuple[int, ...], strength: int) -> tuple[tuple[int, ...], ...]:
+def build_covering_array(levels: tuple[int, ...], strength: int) -> tuple[tuple[int, ...], ...]:
     """Return rows of one choice for each factor, in which any choices of few factors meet.
 
     levels    how many choices each factor has
@@ -37,14 +37,16 @@ def cover(levels: tuple[int, ...], strength: int) -> tuple[tuple[int, ...], ...]
         for factor in sorted(set(range(len(levels))) - set(row), key=lambda f: -levels[f]):
             # Of choices that are equally good the next one in turn, so that all come equally often.
             turn = [(len(rows) + c) % levels[factor] for c in range(levels[factor])]
-            row[factor] = max(turn, key=lambda c: _count_new(left, row, (factor, c), strength))
+            row[factor] = max(
+                turn, key=lambda c: _count_new_meetings(left, row, (factor, c), strength)
+            )
         rows.append(tuple(row[f] for f in range(len(levels))))
         for met in combinations(enumerate(rows[-1]), strength):
             left.pop(met, None)
     return tuple(rows)
 
 
-def _count_new(
+def _count_new_meetings(
     left: dict[Meeting, None], row: dict[int, int], new: tuple[int, int], strength: int
 ) -> int:
     """Count what has not met before, and meets in a row that gets one more choice."""

@@ -9,9 +9,9 @@ from grader.judging.case import StudentFault, fail_check, find_case
 from grader.judging.raised_advice import advise_on_exception
 from grader.judging.raised_exception import RaisedException
 from grader.submission.line_names import name_submission_line
-from grader.worker.client import Client
-from grader.worker.faults import AnswerRaised, AnswerTimedOut, WorkerFault
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.client import Client
+from grader.worker.parent.faults import AnswerRaised, AnswerTimedOut, WorkerFault
+from grader.worker.parent.harmless_text import clean_worker_text
 
 MAX_MESSAGE_LINES = 4  # of an exception
 _ENDLESS = (

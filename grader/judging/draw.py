@@ -9,7 +9,7 @@ from torch import Tensor
 
 from grader.judging import hard
 from grader.judging.case import find_case
-from grader.judging.covering import cover
+from grader.judging.covering import build_covering_array
 from grader.judging.hard import Hard, Sizes
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class Draw:
         factors  the choices of each: dtype=(float32, float64), causal=(False, True)
         """
         find_case().hard.add(Hard.COMBINED.value)
-        rows = cover(tuple(len(choices) for choices in factors.values()), strength)
+        rows = build_covering_array(tuple(len(choices) for choices in factors.values()), strength)
         return [{f: factors[f][c] for f, c in zip(factors, row, strict=True)} for row in rows]
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:

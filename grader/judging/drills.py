@@ -79,7 +79,7 @@ def drill(name: str) -> Drill:
     found = read_judging_drills(exercise)
     if not found:
         raise NoDrill(f"Nothing is drawn from {exercise.slug}: it has no drills.")
-    return found[_digest_offered_mistake(name) % len(found)]
+    return found[_derive_number_from_text(name) % len(found)]
 
 
 def find_judged_hunt(source: str) -> Exercise | None:
@@ -119,22 +119,20 @@ def choices(name: str) -> tuple[Mistake, ...]:
             f"{wanted.exercise.slug}/drills.toml: {wanted.mistake} is no mistake that can be"
             " offered. Name another of mistakes.py"
         )
-    same = _shuffle_offered_mistakes(
-        [m for m in known if m.of == right.of and m is not right], name
-    )
-    others = _shuffle_offered_mistakes([m for m in known if m.of != right.of], name)
+    same = _shuffle_choices([m for m in known if m.of == right.of and m is not right], name)
+    others = _shuffle_choices([m for m in known if m.of != right.of], name)
     offered = [
         right,
         *same[: OFFERED_OF_SAME_NAME - 1],
         *others,
         *same[OFFERED_OF_SAME_NAME - 1 :],
     ]
-    return tuple(_shuffle_offered_mistakes(offered[:OFFERED_MISTAKES], name))
+    return tuple(_shuffle_choices(offered[:OFFERED_MISTAKES], name))
 
 
-def _shuffle_offered_mistakes(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
-    return sorted(mistakes, key=lambda m: _digest_offered_mistake(f"{name} {m.id}"))
+def _shuffle_choices(mistakes: Sequence[Mistake], name: str) -> list[Mistake]:
+    return sorted(mistakes, key=lambda m: _derive_number_from_text(f"{name} {m.id}"))
 
 
-def _digest_offered_mistake(text: str) -> int:
+def _derive_number_from_text(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grader.judging.case import StudentFault
-from grader.worker.client import WorkerAnswer
+from grader.worker.parent.client import WorkerAnswer
 
 
 class GradientExchange:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.judging.agree import inputs_left_alone, same
 from grader.judging.case import find_case
-from grader.worker.client import Client, ObjectHandle
+from grader.worker.parent.client import Client, ObjectHandle
 
 Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
 

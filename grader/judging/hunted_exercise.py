@@ -13,7 +13,7 @@ from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.draw import Draw
 from grader.judging.marks import Check
 from grader.judging.student import Student
-from grader.judging.student_file import find_judged_submission, judge_student_as
+from grader.judging.student_file import find_file_of_student, judge_student_as
 from grader.submission import admission
 from grader.submission.definition_digests import digest_submitted_definitions
 from grader.submission.reader_client import ask_submission_reader
@@ -51,7 +51,7 @@ def mended_in_place(student: Student, drawn: drills.Drill) -> None:
 
     Nothing is compared where there is no solution, as in the bundle of a course.
     """
-    answer = find_judged_submission(student)
+    answer = find_file_of_student(student)
     if answer is None or not drawn.exercise.solution.is_file():
         return
     right = drawn.exercise.solution.read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def mended_in_place(student: Student, drawn: drills.Drill) -> None:
 
 def _judge_as_hunted_exercise(student: Student, exercise: Exercise) -> Student:
     """Hold the same submission to what the other exercise declares and does not allow."""
-    answer = find_judged_submission(student)
+    answer = find_file_of_student(student)
     if answer is None:  # a module of ours
         return judge_student_as(student, exercise, {})
     # The worker was started for the exercise that the answer names, or for none.

@@ -19,7 +19,7 @@ from grader.judging.draw import Draw
 from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge
 from grader.judging.student import Student
 from grader.submission import admission, answer_file
-from grader.worker import requirements
+from grader.worker.parent import requirements
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,8 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _start_judged_worker(config: pytest.Config, exercise: Exercise, answer: Any) -> Any:
-    from grader.worker.nursery import Nursery
-    from grader.worker.supervisor import Supervisor
+    from grader.worker.parent.nursery import Nursery
+    from grader.worker.parent.supervisor import Supervisor
 
     try:
         admitted = admission.admit_submission(answer, exercise)

@@ -74,13 +74,13 @@ def _advise_keeping_axis(raised: RaisedException, keyword: str) -> str:
 def _find_reduction(line: str) -> str | None:
     """Return the name of a function in a line that reduces along an axis; None without one."""
     for found in _REDUCTION.finditer(line):
-        inside = _read_arguments(line[found.end() : found.end() + _MAX_CALL])
+        inside = _read_call_arguments(line[found.end() : found.end() + _MAX_CALL])
         if _AXIS.search(inside) if found[1] is None else "," in inside:
             return found[2]
     return None
 
 
-def _read_arguments(text: str) -> str:
+def _read_call_arguments(text: str) -> str:
     """Return a text up to the bracket that closes the call whose arguments it begins with."""
     depth = 1
     for place, character in enumerate(text):

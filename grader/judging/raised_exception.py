@@ -27,11 +27,11 @@ class RaisedException:
     @cached_property
     def start(self) -> int:
         """The number of the line with the `def` around the line that raised; 0 if there is none."""
-        indent = _measure_indent(self.line)
+        indent = _measure_line_indent(self.line)
         for number in range(self.number, max(0, self.number - _MAX_BODY), -1):
             line = self.read_line(number)
             if re.match(r"\s*def\s", line) and (
-                number == self.number or _measure_indent(line) < indent
+                number == self.number or _measure_line_indent(line) < indent
             ):
                 return number
         return 0
@@ -60,18 +60,18 @@ class RaisedException:
 
     def list_set_attributes(self) -> set[str]:
         """Return the attributes that any line of the answer seems to set, of whatever object."""
-        return {name for line in self.lines for name in _list_assigned(line[:_MAX_LINE])}
+        return {name for line in self.lines for name in _list_assigned_attributes(line[:_MAX_LINE])}
 
     def mentions(self, pattern: str) -> bool:
         """Return whether a pattern matches in any line of the answer."""
         return any(re.search(pattern, line[:_MAX_LINE]) for line in self.lines)
 
 
-def _measure_indent(line: str) -> int:
+def _measure_line_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _list_assigned(line: str) -> list[str]:
+def _list_assigned_attributes(line: str) -> list[str]:
     """Return the attributes on the left of the first `=` of a line; of a call's, the last alone."""
     left, sign, right = line.partition("=")
     if not sign or right.startswith("="):

@@ -15,8 +15,8 @@ from grader.judging.case import fail_check, find_case
 from grader.judging.door import Connection
 from grader.judging.student_calls import StudentCall, StudentCallAbout, StudentConstructor
 from grader.worker.child.chain import Chain
-from grader.worker.client import Client
-from grader.worker.faults import WorkerFault
+from grader.worker.parent.client import Client
+from grader.worker.parent.faults import WorkerFault
 
 
 class Student:

@@ -20,7 +20,7 @@ from grader.judging.gradients import (
     replace_judged_tensors,
 )
 from grader.judging.held import HeldTensor, hold_judged_tensors
-from grader.worker.client import CALLABLE_ATTRIBUTE, ObjectHandle, WorkerAnswer
+from grader.worker.parent.client import CALLABLE_ATTRIBUTE, ObjectHandle, WorkerAnswer
 
 _UNDECLARED = DeclaredFunction(name="", signature="()")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from grader.core.records import Exercise, Submission
 from grader.judging.student import Student
-from grader.worker.client import ChangeableText
+from grader.worker.parent.client import ChangeableText
 
 
-def find_judged_submission(student: Student) -> Submission | None:
+def find_file_of_student(student: Student) -> Submission | None:
     """Return the submitted file; None if the student is a module of ours."""
     return student._door.answer
 

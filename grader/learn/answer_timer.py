@@ -6,7 +6,7 @@ from pathlib import Path
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise, Speed
 from grader.timing.bench_command import benchmark_all_exercises
-from grader.worker.walls import Wall
+from grader.worker.parent.walls import Wall
 
 
 class AnswerTimer:

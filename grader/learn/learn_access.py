@@ -64,13 +64,13 @@ class LearnAccess:
             return
         headers = Headers(scope=scope)
         if not self._comes_from_here(scope, headers):
-            await _refuse(scope, receive, send)
+            await _refuse_page_request(scope, receive, send)
         elif self._has_cookie(headers):
-            await self._app(scope, receive, _add_headers(send, headers["host"]))
+            await self._app(scope, receive, _add_page_headers(send, headers["host"]))
         elif scope["type"] == "http" and self._has_token(scope):
             await self._admit(scope)(scope, receive, send)
         else:
-            await _refuse(scope, receive, send)
+            await _refuse_page_request(scope, receive, send)
 
     def _comes_from_here(self, scope: Scope, headers: Headers) -> bool:
         """Return whether a request names this host, and no page of another origin sent it."""
@@ -87,11 +87,11 @@ class LearnAccess:
             found = SimpleCookie(headers.get("cookie", "")).get(self._cookie_name)
         except CookieError:
             return False
-        return found is not None and _are_equal(found.value, self._cookie)
+        return found is not None and _are_tokens_equal(found.value, self._cookie)
 
     def _has_token(self, scope: Scope) -> bool:
         given = parse_qs(scope["query_string"].decode("latin-1")).get(PARAMETER, [""])[0]
-        if _are_equal(given, self.token):
+        if _are_tokens_equal(given, self.token):
             return True
         if given in self._single_use:
             self._single_use.remove(given)
@@ -100,21 +100,23 @@ class LearnAccess:
 
     def _admit(self, scope: Scope) -> Response:
         """Return the answer that sets the cookie and leads to the address without the token."""
-        response = RedirectResponse(_without_host(scope["path"]), status_code=303, headers=_HEADERS)
+        response = RedirectResponse(
+            _strip_host_from_page_path(scope["path"]), status_code=303, headers=_HEADERS
+        )
         response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
         return response
 
 
-def _without_host(path: str) -> str:
+def _strip_host_from_page_path(path: str) -> str:
     """Return a path that cannot be read as the address of another host (`//host`)."""
     return "/" + path.lstrip("/\\")
 
 
-def _are_equal(given: str, right: str) -> bool:
+def _are_tokens_equal(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode(), right.encode())
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse_page_request(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": _CLOSED_BY_POLICY})
@@ -122,18 +124,18 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse(_REFUSED, 403, headers=_HEADERS)(scope, receive, send)
 
 
-def _add_headers(send: Send, host: str) -> Send:
+def _add_page_headers(send: Send, host: str) -> Send:
     """Return a `send` that adds the headers of this page to every answer."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=_as_scope(message))
+            headers = MutableHeaders(scope=_use_message_as_scope(message))
             headers.update({**_HEADERS, "Content-Security-Policy": _POLICY.format(host=host)})
         await send(message)
 
     return send_with_headers
 
 
-def _as_scope(message: Message) -> dict[str, Any]:
+def _use_message_as_scope(message: Message) -> dict[str, Any]:
     message.setdefault("headers", [])
     return message  # type: ignore[return-value]  # both are dictionaries with raw headers

@@ -42,7 +42,7 @@ class LearnServer:
     """The page's server while its block runs; `address` opens the page."""
 
     def __init__(self, state: LearnState, start: str, port: int | None = None) -> None:
-        self._socket = _open_socket(state.words, port)
+        self._socket = _open_page_socket(state.words, port)
         self.port: int = self._socket.getsockname()[1]
         app = FastAPI(openapi_url=None)
         build_learn_pages(state, start)
@@ -86,7 +86,7 @@ class LearnServer:
         return f"http://{LOOPBACK}:{self.port}/?{PARAMETER}={token}"
 
 
-def _open_socket(words: Words, port: int | None) -> socket.socket:
+def _open_page_socket(words: Words, port: int | None) -> socket.socket:
     """Return a socket that listens on the wanted port, or on the first of ours that is free."""
     for number in [port] if port is not None else [*PREFERRED_PORTS, 0]:
         found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

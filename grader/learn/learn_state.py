@@ -15,7 +15,7 @@ from grader.learn.page_choices import PageChoices, read_page_choices, write_page
 from grader.practice.hints import is_practice_passed
 from grader.practice.watch.watch_screen import WatchView
 from grader.submission import answer_file
-from grader.worker.walls import PROCESS, Wall
+from grader.worker.parent.walls import PROCESS, Wall
 
 if TYPE_CHECKING:
     from grader.learn.answer_timer import AnswerTimer

@@ -27,7 +27,7 @@ class PageChoices:
 def read_page_choices(place: Path) -> PageChoices:
     """Read the choices; those that are missing or do not fit are empty."""
     try:
-        found = json.loads(read_submission_bytes(_find_choices_file(place), MAX_BYTES))
+        found = json.loads(read_submission_bytes(_find_page_choices_file(place), MAX_BYTES))
     except (UnreadableFile, OSError, ValueError, RecursionError):
         return PageChoices()
     match found:
@@ -41,7 +41,7 @@ def read_page_choices(place: Path) -> PageChoices:
 def write_page_choices(place: Path, choices: PageChoices) -> None:
     """Write the choices; a folder that cannot be written loses them at the next start."""
     with suppress(OSError):
-        replace_text(_find_choices_file(place), json.dumps(asdict(choices)) + "\n")
+        replace_text(_find_page_choices_file(place), json.dumps(asdict(choices)) + "\n")
 
 
 def choose_first_exercise(exercises: Sequence[Exercise], place: Path) -> Exercise:
@@ -52,6 +52,6 @@ def choose_first_exercise(exercises: Sequence[Exercise], place: Path) -> Exercis
     return next(open_last, None) or next(never_passed, exercises[0])
 
 
-def _find_choices_file(place: Path) -> Path:
+def _find_page_choices_file(place: Path) -> Path:
     progress = find_progress_file(place)
     return progress.with_name(f"{progress.name}.page")

@@ -55,7 +55,7 @@ class PassedPage:
         await self._client.connected(timeout=30.0)
         await greet_browser(self._words)
         exercise, words = self._exercise, self._words
-        found = await run.io_bound(_read_passed, exercise, self._state, words)
+        found = await run.io_bound(_read_passed_answers, exercise, self._state, words)
         if found is None:  # the server ends
             return
         self._busy.set_text(words.said(found.problem))
@@ -100,7 +100,7 @@ class PassedPage:
             )
 
 
-def _read_passed(exercise: Exercise, state: LearnState, words: Words) -> _Passed:
+def _read_passed_answers(exercise: Exercise, state: LearnState, words: Words) -> _Passed:
     """Read both answers; this runs in a thread beside the page's own."""
     from grader.judging import suite_runner
     from grader.practice import model_answer

@@ -120,12 +120,12 @@ class PlayPane:
                     self._set(name, tuple(tuple(bool(cell) for cell in row) for row in rows))
 
     def _compare(self, right: Any, yours: Any) -> None:
-        from grader.learn.play_runner import CLOSE, measure_difference
+        from grader.learn.play_runner import CLOSE, measure_picture_difference
 
         if yours.problem:
             self._source.set_text(self._words.said(yours.problem))
             return
-        if measure_difference(right, yours) <= CLOSE:
+        if measure_picture_difference(right, yours) <= CLOSE:
             self._draw(yours.pictures)
             self._source.set_text(self._words(_BY_YOURS))
             self._other.set_content("")

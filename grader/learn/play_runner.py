@@ -17,8 +17,8 @@ from grader.judging.playing import Bars, Blocks, Control, Grid, Picture, Value
 from grader.judging.student import Student
 from grader.practice.show.recorded_answers import run_answer_to_show
 from grader.practice.show.sentence import CannotShow
-from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall
 
 CLOSE = 1e-4  # of numbers that are drawn; a wrong function differs by more
 
@@ -93,28 +93,28 @@ class AnswerPlayer:
         self._open.close()
 
 
-def measure_difference(right: Played, yours: Played) -> float:
+def measure_picture_difference(right: Played, yours: Played) -> float:
     """Return the largest difference of two sets of pictures; infinite if their forms differ."""
     if len(right.pictures) != len(yours.pictures):
         return math.inf
     pairs = zip(right.pictures, yours.pictures, strict=True)
-    return max((_differ(a, b) for a, b in pairs), default=0.0)
+    return max((_compare_pictures(a, b) for a, b in pairs), default=0.0)
 
 
-def _differ(a: Picture, b: Picture) -> float:
+def _compare_pictures(a: Picture, b: Picture) -> float:
     match a, b:
         case Bars(), Bars():
-            return _differ_numbers(a.values, b.values)
+            return _compare_picture_numbers(a.values, b.values)
         case Grid(), Grid():
             flat = [[x for row in one.values for x in row] for one in (a, b)]
-            return _differ_numbers(*flat)
+            return _compare_picture_numbers(*flat)
         case Blocks(), Blocks():
             places = [[x for b in one.blocks for x in (b.row, b.column)] for one in (a, b)]
-            return _differ_numbers(*places)
+            return _compare_picture_numbers(*places)
     return 0.0 if type(a) is type(b) else math.inf
 
 
-def _differ_numbers(a: Any, b: Any) -> float:
+def _compare_picture_numbers(a: Any, b: Any) -> float:
     if len(a) != len(b) or any((x is None) != (y is None) for x, y in zip(a, b, strict=True)):
         return math.inf
     apart = [abs(x - y) for x, y in zip(a, b, strict=True) if x is not None]

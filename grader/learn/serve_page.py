@@ -10,7 +10,7 @@ from grader.core.translation import Words
 from grader.learn.learn_server import LearnServer
 from grader.learn.learn_state import new_learn_state
 from grader.practice.watch.watch_session import WatchSession
-from grader.worker.walls import Wall
+from grader.worker.parent.walls import Wall
 
 FIRST_PAGE_SECONDS = 3.0  # the page has the processor to itself for so long
 

@@ -56,12 +56,12 @@ def find_hint_ladder(exercise: Exercise, report: ExerciseReport, words: Words) -
         return HintLadder(key=key, name=name, hints=(*cures, whole[-1]))
     own = words.hints(exercise, failed.id)
     key, hints = (failed.id, (*own, whole[-1])) if own else (name, whole)
-    if first := _hint_on_exception(exercise, failed, words):
+    if first := _write_hint_on_exception(exercise, failed, words):
         key, hints = KNOWN.join([failed.id, "raised"]), (first, *hints)
     return HintLadder(key=key, name=name, hints=hints)
 
 
-def _hint_on_exception(exercise: Exercise, failed: CheckResult, words: Words) -> str:
+def _write_hint_on_exception(exercise: Exercise, failed: CheckResult, words: Words) -> str:
     """Say where a call raised an exception, and what to look at there; "" if it raised none."""
     kind, line = _RAISED_KIND.match(failed.why), _RAISED_LINE.search(failed.why)
     if not kind or not line:

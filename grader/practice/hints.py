@@ -17,8 +17,8 @@ from grader.practice.learner_progress import (
 )
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
-from grader.worker.harmless_text import clean_worker_text
-from grader.worker.walls import PROCESS, Wall
+from grader.worker.parent.harmless_text import clean_worker_text
+from grader.worker.parent.walls import PROCESS, Wall
 
 
 class NoHint(UserError):

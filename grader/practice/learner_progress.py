@@ -115,15 +115,18 @@ def _read_learned_exercise(entry: object) -> LearnedExercise:
 
 def _list_fitting_entries(entry: Mapping[Any, object]) -> Iterator[tuple[str, Any]]:
     for name in ("hints", "attempts", "needed"):
-        if _is_count(number := entry.get(name)):
+        if _is_progress_count(number := entry.get(name)):
             yield name, number
     for name, form in _TEXT_FORMS.items():
         if isinstance(text := entry.get(name), str) and re.fullmatch(form, text, re.ASCII):
             yield name, text
     given = entry.get("given")
     if isinstance(given, dict):
-        yield "given", {n: k for n, k in given.items() if n.isidentifier() and _is_count(k)}
+        yield (
+            "given",
+            {n: k for n, k in given.items() if n.isidentifier() and _is_progress_count(k)},
+        )
 
 
-def _is_count(value: object) -> bool:
+def _is_progress_count(value: object) -> bool:
     return type(value) is int and 0 < value <= MAX_COUNT

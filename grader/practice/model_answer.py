@@ -18,7 +18,7 @@ from grader.core.translation import Words
 from grader.judging import suite_runner
 from grader.judging.marks import Variant
 from grader.submission import solution_text
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 MAX_LINES, MAX_WIDTH = 400, 400  # of a definition that is compared; the rest of it is left out
 _SHOWN_AROUND = 3  # lines that are the same, before and after those that differ
@@ -73,7 +73,9 @@ def compare_with_model_answer(
     return tuple(
         ComparedDefinition(
             name=name, why=why,
-            lines=compare_lines(_join(name, yours, told[0]), _join(name, model, told[1])),
+            lines=compare_lines_with_model_answer(
+                _join_definitions(name, yours, told[0]), _join_definitions(name, model, told[1])
+            ),
         )
         for name, why, model in _list_model_definitions(exercise, language)
     )  # fmt: skip
@@ -105,10 +107,12 @@ def split_definitions(code: str) -> dict[str, list[str]]:
         else:
             name = ""
             decorators = [*decorators, line] if line.startswith("@") else []
-    return {name: _trim(lines) for name, lines in found.items()}
+    return {name: _trim_definition_lines(lines) for name, lines in found.items()}
 
 
-def compare_lines(yours: Sequence[str], model: Sequence[str]) -> tuple[ComparedLine, ...]:
+def compare_lines_with_model_answer(
+    yours: Sequence[str], model: Sequence[str]
+) -> tuple[ComparedLine, ...]:
     """Return the lines side by side; comments make no difference, and long equal parts go."""
     yours, model = ([line[:MAX_WIDTH] for line in side[:MAX_LINES]] for side in (yours, model))
     keys = [[_COMMENT.sub("", line).rstrip() for line in side] for side in (yours, model)]
@@ -152,7 +156,7 @@ def _list_model_definitions(
         yield from ((name, why, model) for name in own if name in exercise.names)
 
 
-def _join(name: str, definitions: Mapping[str, list[str]], told: set[str]) -> list[str]:
+def _join_definitions(name: str, definitions: Mapping[str, list[str]], told: set[str]) -> list[str]:
     """Return a definition after those that it needs and that were not told before."""
     needed, waiting = set[str](), {name} & definitions.keys()
     while waiting:
@@ -178,7 +182,7 @@ def _write_variant(variant: Variant) -> str:
     return "\n".join(kept).replace(variant.id, variant.of, 1).replace(":\n\n", ":\n", 1)
 
 
-def _trim(lines: Sequence[str]) -> list[str]:
+def _trim_definition_lines(lines: Sequence[str]) -> list[str]:
     """Return lines without the empty ones and the comments at their end."""
     end = len(lines)
     while end and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.authoring.skeletons import find_skeleton_copy, make_lesson, make_skeleton
-from grader.classroom.settings import COURSE_FILE
+from grader.classroom.course.settings import COURSE_FILE
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise

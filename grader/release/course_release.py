@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grader.classroom.course_file import write_course_toml
-from grader.classroom.settings import COURSE_FILE, NO_COURSE, ChosenExercise, CourseSettings
+from grader.classroom.course.course_file import write_course_toml
+from grader.classroom.course.settings import COURSE_FILE, NO_COURSE, ChosenExercise, CourseSettings
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.grade_ids import build_core_grade_id
@@ -99,12 +99,12 @@ def release_course(
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
     secret = load_grading_secret(course)
-    _release_nbgrader_config(course, terms)
+    _write_nbgrader_config(course, terms)
     yield "the course", course / CONFIG
     for exercise in exercises:
         _check_released_grades(course, exercise, terms)
     for exercise in exercises:
-        yield "source", _release_source_notebook(course, exercise, terms)
+        yield "source", _write_source_notebook(course, exercise, terms)
     for exercise in exercises:
         yield "release", _generate_release_notebook(course, exercise)
         _set_released_due_date(course, exercise, terms)
@@ -160,7 +160,7 @@ def _release_sealed_bundle(
     yield "for students", out / SEALED_BUNDLE_NAME
 
 
-def _release_nbgrader_config(course: Path, terms: ReleaseTerms) -> None:
+def _write_nbgrader_config(course: Path, terms: ReleaseTerms) -> None:
     text = _GENERATED_CONFIG_TEMPLATE.format(
         root=str(catalog.ROOT), packs=list(map(str, list_packs_in_use())), language=terms.language,
         device=terms.device, weakest=terms.course.wall or WEAKEST_WALL, shows=terms.course.shows,
@@ -221,7 +221,7 @@ def load_nbgrader_config(course: Path) -> "Config":
     return PyFileConfigLoader(CONFIG, path=str(course.absolute())).load_config()
 
 
-def _release_source_notebook(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
+def _write_source_notebook(course: Path, exercise: Exercise, terms: ReleaseTerms) -> Path:
     from grader.release import notebook_pages
 
     path = course / "source" / exercise.slug / f"{exercise.slug}.ipynb"

@@ -28,7 +28,7 @@ def build_course_mark(
             sum(weights[slug] * (marks[slug].points or 0) for slug in (c.slug for c in counted))
         ),
         possible=round_reported_points(
-            sum(weights[c.slug] * _possible(marks[c.slug]) for c in counted)
+            sum(weights[c.slug] * _find_possible_points(marks[c.slug]) for c in counted)
         ),
     )
 
@@ -40,11 +40,11 @@ def _count_exercise(slug: str, mark: ExerciseMark, weight: float) -> CountedExer
         late=mark.lost, late_why=late.why if late else "",
         adjustment=mark.adjusted, adjustment_why=by_hand.why if by_hand else "",
         points=None if mark.points is None else round_reported_points(weight * mark.points),
-        possible=round_reported_points(weight * _possible(mark)),
+        possible=round_reported_points(weight * _find_possible_points(mark)),
     )  # fmt: skip
 
 
-def _possible(mark: ExerciseMark) -> int:
+def _find_possible_points(mark: ExerciseMark) -> int:
     return 0 if mark.score is None else mark.score.possible
 
 

@@ -11,7 +11,7 @@ from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import ReportItem, list_report_items
 from grader.reporting.redact import RECEIVED_STATE
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 MAX_ANNOTATIONS = 10  # of a step; the runner drops those beyond
 MAX_SUMMARY_BYTES = 1000 * 1024  # a summary of more than 1024 kB is dropped whole

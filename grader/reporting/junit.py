@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement
 from grader.core.records import ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting.items import ReportItem, list_report_items
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 _VERDICT_TAGS = {
     Verdict.FAILED: "failure",

@@ -13,8 +13,8 @@ from grader.cuda import compiled_answer as cuda
 from grader.submission import answer_file
 from grader.submission.line_names import name_submission_line
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
-from grader.worker.harmless_text import clean_worker_text
-from grader.worker.walls import PROCESS, Wall
+from grader.worker.parent.harmless_text import clean_worker_text
+from grader.worker.parent.walls import PROCESS, Wall
 
 
 class NotGraded(Exception):

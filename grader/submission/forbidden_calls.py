@@ -270,7 +270,9 @@ class ForbiddenUseFinder:
 
     def _reason_against_name(self, name: str) -> str:
         """Return why the exercise does not allow a dotted name; "" if it does."""
-        refused = next((r for r in self._refused if allowed_tables.is_within_name(name, r)), None)
+        refused = next(
+            (r for r in self._refused if allowed_tables.is_within_dotted_name(name, r)), None
+        )
         if refused:
             return self._refusal_with_cure(refused)
         only, top = self._exercise.only, name.split(".")[0]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 MAX_ANSWER_BYTES = 150_000  # of an answer
 MAX_NOTEBOOK_BYTES = 20_000_000

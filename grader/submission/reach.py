@@ -6,7 +6,7 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=32)
-def list_mechanical_users(source: str) -> dict[str, frozenset[str]]:
+def list_definition_users(source: str) -> dict[str, frozenset[str]]:
     """Return for each top-level definition those that use it, directly or through others."""
     body = ast.parse(source).body
     named: dict[str, set[str]] = {}
@@ -14,7 +14,7 @@ def list_mechanical_users(source: str) -> dict[str, frozenset[str]]:
         for definition in list_definitions(node):
             used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             named.setdefault(definition, set()).update(used)
-    return {name: _follow_mechanical_users(name, named) for name in named}
+    return {name: _follow_definition_users(name, named) for name in named}
 
 
 def list_definitions(node: ast.stmt) -> Iterable[str]:
@@ -27,7 +27,7 @@ def list_definitions(node: ast.stmt) -> Iterable[str]:
     return []
 
 
-def _follow_mechanical_users(name: str, named: dict[str, set[str]]) -> frozenset[str]:
+def _follow_definition_users(name: str, named: dict[str, set[str]]) -> frozenset[str]:
     found, waiting = {name}, [name]
     while waiting:
         used = waiting.pop()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.submission import reading_limits
-from grader.worker.faults import NurseryFailed
+from grader.worker.parent.faults import NurseryFailed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAX_WAIT_SECONDS = (

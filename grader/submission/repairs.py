@@ -77,7 +77,7 @@ def list_repairs_of_submission(
         return []
     tree = remove_changed_docstrings(parse_submission(source))
     lister = _RepairLister(source, tree, refused, frozenset(suspects), methods)
-    users, wanted = reach.list_mechanical_users(source), frozenset(names)
+    users, wanted = reach.list_definition_users(source), frozenset(names)
     own = [node for node in tree.body if not wanted.isdisjoint(_list_names(node))]
     used = [
         node for node in tree.body

@@ -82,16 +82,16 @@ def make_mechanical_replacements(
     if field == "ifs" or (field == "test" and isinstance(parent, _NODES_WITH_CONDITION)):
         yield from ((ReplacementKind.CONDITION, ast.Constant(fixed)) for fixed in (True, False))
     if isinstance(parent, ast.arguments):
-        yield from _mutate_default(node)
+        yield from _change_default(node)
     elif isinstance(node, ast.stmt):
         yield from _replace_statement_by_nothing(node)
     if isinstance(node, ast.expr | ast.AugAssign):
-        yield from _replace_mutated_operators(node)
-        yield from _mutate_constant(node, isinstance(parent, ast.arguments))
+        yield from _replace_operators(node)
+        yield from _change_constant(node, isinstance(parent, ast.arguments))
     if isinstance(node, ast.Call):
-        yield from _mutate_arguments(node)
+        yield from _change_arguments(node)
         if not isinstance(parent, ast.Expr):  # removing the statement does the same
-            yield from _mutate_call(node, modules)
+            yield from _remove_call(node, modules)
     if isinstance(node, ast.Slice):
         bounds = [name for name in ("lower", "upper", "step") if getattr(node, name)]
         yield from (
@@ -105,7 +105,7 @@ def _replace_statement_by_nothing(node: ast.stmt) -> Iterator[Replacement]:
         yield ReplacementKind.STATEMENT, ast.Pass()
 
 
-def _replace_mutated_operators(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
+def _replace_operators(node: ast.expr | ast.AugAssign) -> Iterator[Replacement]:
     match node:
         case ast.BinOp() | ast.AugAssign():
             for other in OPERATORS[type(node.op)]:
@@ -115,7 +115,7 @@ def _replace_mutated_operators(node: ast.expr | ast.AugAssign) -> Iterator[Repla
                 for choice in COMPARISONS[type(op)]:
                     ops = [*node.ops[:i], choice(), *node.ops[i + 1 :]]
                     yield ReplacementKind.COMPARISON, copy_changed_node(node, ops=ops)
-            yield from _drop_mutated_tuple_members(node)
+            yield from _drop_tuple_members(node)
         case ast.BoolOp():
             swapped = ast.Or() if isinstance(node.op, ast.And) else ast.And()
             yield ReplacementKind.AND_OR, copy_changed_node(node, op=swapped)
@@ -123,7 +123,7 @@ def _replace_mutated_operators(node: ast.expr | ast.AugAssign) -> Iterator[Repla
             yield ReplacementKind.SIGN, node.operand
 
 
-def _drop_mutated_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
+def _drop_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
     """Yield `x in (a, b)` without a, and without b."""
     for i, right in enumerate(node.comparators):
         if isinstance(right, ast.Tuple):
@@ -133,7 +133,7 @@ def _drop_mutated_tuple_members(node: ast.Compare) -> Iterator[Replacement]:
                 yield ReplacementKind.COMPARISON, copy_changed_node(node, comparators=others)
 
 
-def _mutate_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
+def _change_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
     kind = ReplacementKind.DEFAULT if default else ReplacementKind.CONSTANT
     match node:
         case ast.Constant(value=bool(value)):
@@ -143,7 +143,7 @@ def _mutate_constant(node: ast.AST, default: bool) -> Iterator[Replacement]:
             yield kind, ast.Constant(number - 1)
 
 
-def _mutate_default(node: ast.AST) -> Iterator[Replacement]:
+def _change_default(node: ast.AST) -> Iterator[Replacement]:
     """Yield a default of another type for a default that is no number."""
     if isinstance(node, ast.Constant) and node.value is None:
         yield ReplacementKind.DEFAULT, ast.Constant(0)
@@ -151,7 +151,7 @@ def _mutate_default(node: ast.AST) -> Iterator[Replacement]:
         yield ReplacementKind.DEFAULT, ast.Constant(None)
 
 
-def _mutate_arguments(node: ast.Call) -> Iterator[Replacement]:
+def _change_arguments(node: ast.Call) -> Iterator[Replacement]:
     args = node.args
     for i in range(len(args)):
         yield ReplacementKind.ARGUMENT, copy_changed_node(node, args=[*args[:i], *args[i + 1 :]])
@@ -163,20 +163,20 @@ def _mutate_arguments(node: ast.Call) -> Iterator[Replacement]:
         yield ReplacementKind.EXCHANGE, copy_changed_node(node, args=turned)
 
 
-def _mutate_call(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
+def _remove_call(node: ast.Call, modules: Collection[str]) -> Iterator[Replacement]:
     """Yield `x` for `x.float()`, `torch.exp(x)` and `self.layer(x)`."""
     if isinstance(node.func, ast.Attribute):
         owner = node.func.value
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "super":
             return
-        if _find_mutated_root_name(owner) not in modules and ast.unparse(owner) != "self":
+        if _find_root_name(owner) not in modules and ast.unparse(owner) != "self":
             yield ReplacementKind.CALL, owner
             return
     if node.args and not isinstance(node.args[0], ast.Starred):
         yield ReplacementKind.CALL, node.args[0]
 
 
-def _find_mutated_root_name(node: ast.expr) -> str:
+def _find_root_name(node: ast.expr) -> str:
     """Return the name that a chain of attributes begins with; "" if it begins with no name."""
     while isinstance(node, ast.Attribute):
         node = node.value

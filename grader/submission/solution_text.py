@@ -29,7 +29,7 @@ class Cell:
     text: str
 
 
-def solution_path(slug: str) -> Path:
+def locate_solution_file(slug: str) -> Path:
     return catalog.find_catalog_exercise(slug).solution
 
 
@@ -67,7 +67,7 @@ def remove_solutions(code: str) -> str:
             begun = number
             indent = line[: len(line) - len(line.lstrip())]
             if indent and tasks is not None:
-                kept.append(_stub_line(indent, tasks(number)))
+                kept.append(_write_stub_line(indent, tasks(number)))
         elif line.strip() in (END, CUDA_END):
             if begun is None:
                 raise BadSource(f"line {number}: a region ends that never began: remove it.")
@@ -84,7 +84,7 @@ def has_solution_region(code: str) -> bool:
     return BEGIN in code or CUDA_BEGIN in code
 
 
-def _stub_line(indent: str, task: str) -> str:
+def _write_stub_line(indent: str, task: str) -> str:
     line = f'{indent}raise NotImplementedError("{task}")'
     if len(line) <= 100:
         return line

@@ -14,10 +14,10 @@ from grader.submission import admission, answer_file
 from grader.submission.admission import NotGraded
 from grader.timing.contest import Contest
 from grader.timing.speed import fail_speed_timing, measure_speed, skip_speed_timing
-from grader.worker import requirements
-from grader.worker.faults import UnmetRequirement
-from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall, hide_grader_from_workers
+from grader.worker.parent import requirements
+from grader.worker.parent.faults import UnmetRequirement
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall, hide_grader_from_workers
 
 
 def benchmark_all_exercises(

@@ -18,9 +18,9 @@ from grader.timing.meters import Meter, Party
 from grader.timing.race import STUDENT_PARTY, Plan, Race
 from grader.timing.statistics import PARTIES, Times
 from grader.timing.wait_idle import IdleWaiter
-from grader.worker.faults import WorkerFault
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent.faults import WorkerFault
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 
 
 class Disturbed(Exception):

@@ -11,8 +11,8 @@ from typing import Any
 
 from grader.judging.case import StudentFault
 from grader.judging.student import Student
-from grader.worker.client import Client
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent.client import Client
+from grader.worker.parent.supervisor import Supervisor
 
 PAGE_BYTES = 4096
 MAX_UNSEEN_BYTES = 64 << 20  # that an honest call may seem to have held beyond the peak

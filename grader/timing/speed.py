@@ -26,7 +26,7 @@ from grader.timing.statistics import (
     round_speed_points,
 )
 from grader.timing.stopping import StoppingRule, can_stop_memory_timing
-from grader.worker.faults import WorkerFault
+from grader.worker.parent.faults import WorkerFault
 
 Progress = Callable[[float], None]
 

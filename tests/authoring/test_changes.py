@@ -3,7 +3,7 @@
 import pytest
 
 from grader.authoring.changes import make_mechanical_changes
-from grader.submission.reach import list_mechanical_users
+from grader.submission.reach import list_definition_users
 from grader.submission.replacements import REPAIRING_KINDS, ReplacementKind
 
 SAMPLE = '''
@@ -120,5 +120,5 @@ def test_a_helper_is_used_by_whatever_names_what_uses_it():
     source = (
         "def _a(): ...\n\ndef b():\n    _a()\n\nclass C:\n    def d(self): b()\n\ndef e(): ...\n"
     )
-    assert list_mechanical_users(source)["_a"] == {"_a", "b", "C"}
-    assert list_mechanical_users(source)["e"] == {"e"}
+    assert list_definition_users(source)["_a"] == {"_a", "b", "C"}
+    assert list_definition_users(source)["e"] == {"e"}

@@ -14,7 +14,7 @@ from grader.core.records import Verdict
 from grader.judging import agree, suite_runner, tolerance
 from grader.judging.case import CURRENT_CASE, Case, Rule
 from grader.judging.student import Student
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 from reference import Expected
 
 EXERCISE = catalog.find_catalog_exercise("ex03_sdpa")

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from grader.cli.app import app
-from grader.worker import requirements
+from grader.worker.parent import requirements
 
 LACKING = "needs triton, which is not installed here"
 

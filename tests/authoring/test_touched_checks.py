@@ -5,9 +5,9 @@ import pytest
 from grader.authoring import mutants
 from grader.authoring.touched_checks import list_checks_calling, list_touched_checks
 from grader.core import catalog
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging import suite_runner
 from grader.judging.judge import Judge
-from grader.judging.mistake_catalogue import MistakeCatalogue
 
 SOLUTION = """
 import math

@@ -21,10 +21,10 @@ from grader.submission import answer_file
 from grader.suites.ex08_cuda_sdpa.bench_cuda_sdpa import ON_CUDA
 from grader.timing import meters
 from grader.timing.meters import Party
-from grader.worker import walls
 from grader.worker.child.chain import Chain
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 
 ROUNDS = 30
 CASES = {

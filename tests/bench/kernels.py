@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from grader.authoring.mutants import write_variant_to_prove
 from grader.core import catalog
 from grader.judging import suite_runner
-from grader.worker.in_process import load_file_without_wall, load_text_without_wall
+from grader.worker.parent.in_process import load_file_without_wall, load_text_without_wall
 
 TOKENS, HEADS, WIDTH, DTYPE = 16384, 16, 128, torch.bfloat16
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)

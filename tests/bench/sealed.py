@@ -19,10 +19,11 @@ import numpy as np
 from grader.core import catalog, sealed_bundle
 from grader.core.records import CheckResult, Exercise, Verdict
 from grader.cuda import compiled_answer as cuda
-from grader.judging import recorded_cases, solution_modules, suite_runner
+from grader.diagnosis import solution_modules
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
+from grader.judging import recorded_cases, suite_runner
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, edited
-from grader.judging.mistake_catalogue import MistakeCatalogue
 from grader.judging.student import Student
 from grader.release.sealed.record_cases import (
     Recorded,
@@ -31,7 +32,7 @@ from grader.release.sealed.record_cases import (
     record_sealed_exercise_safely,
 )
 from grader.release.sealed.sealed_page import count_sealed_points
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 
 SOME = 8
 

@@ -22,8 +22,8 @@ from grader.judging import suite_runner
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.statistics import PARTIES, QUANTILE
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 
 EXERCISE = catalog.find_catalog_exercise("ex05_causal_mask")
 HONEST = EXERCISE.folder / "parties/zero.py"

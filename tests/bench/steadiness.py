@@ -27,8 +27,8 @@ from grader.judging import suite_runner
 from grader.timing.contest import Contest
 from grader.timing.speed import measure_speed
 from grader.timing.statistics import compute_speed_position
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 from tests.bench.submissions import SUBMISSIONS
 
 EXERCISE = catalog.find_catalog_exercise("ex05_causal_mask")

@@ -26,8 +26,8 @@ from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.speed import MAX_SETS, measure_speed
 from grader.timing.statistics import QUANTILE, Times
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 from tests.bench.steadiness import burning
 from tests.timing.contests import made_up
 

@@ -22,9 +22,9 @@ from grader.core import catalog
 from grader.core.records import Limits, Submission
 from grader.submission import readers
 from grader.submission.reader_client import ask_submission_reader
-from grader.worker import walls
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 
 ROUNDS, STARTS = 40, 3
 LINE = Submission(slug="ex99_bench", path=Path("x.py"), sha256="", source="x = 1")

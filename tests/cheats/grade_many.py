@@ -22,11 +22,11 @@ from open_list import opened
 
 from grader.core import catalog
 from grader.core.records import Exercise
+from grader.diagnosis import time_limit
 from grader.grading import session
-from grader.judging import time_limit
 from grader.reporting.as_json import convert_report_to_dict
-from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall, choose_wall, hide_grader_from_workers
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall, choose_wall, hide_grader_from_workers
 
 
 def main(wall: str, slug: str, descriptor: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from grader.core import catalog
 from grader.core.records import Limits
-from grader.worker import walls
+from grader.worker.parent import walls
 from tests.cheats.cheat import HERE, Cheat
 from tests.cheats.room import WITNESS, Room
 

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import pytest
 
-from grader.worker.walls import PROCESS, WALL_NAMES
+from grader.worker.parent.walls import PROCESS, WALL_NAMES
 from tests.cheats import outcomes
 from tests.cheats.cheat import CALL_SECONDS, Cheat, all_cheats
 from tests.cheats.lanes import GradingProcesses, Lanes

@@ -99,7 +99,11 @@ def process(room):
 
 
 WEAKER = [
-    ("harmless_text.py", r'_RUNNER_COMMAND.sub(r"\g<0> ", _CONTROL_CODES.sub("", text))', "text"),
+    (
+        "parent/harmless_text.py",
+        r'_RUNNER_COMMAND.sub(r"\g<0> ", _CONTROL_CODES.sub("", text))',
+        "text",
+    ),
     ("child/fork_server.py", "process_tree.kill_process_tree(pid, set(workers) - {pid})", "set()"),
     ("child/remove_tree.py", "folder.is_symlink()", "False"),
 ]

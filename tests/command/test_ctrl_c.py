@@ -9,7 +9,7 @@ from grader.core.translation import Words
 from grader.practice.watch import ctrl_c, watch_session
 from grader.practice.watch.ctrl_c import end_watch_at_signals
 from grader.practice.watch.watch_session import WatchSession
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 
 
 class NoScreen:

@@ -19,9 +19,9 @@ from grader.core.translation import Words
 from grader.doctor import doctor, package_problems, system_problems
 from grader.doctor.machine_facts import MachineFacts, TorchFacts, read_machine_facts
 from grader.doctor.problem import Problem
-from grader.worker import walls
-from grader.worker.faults import NurseryFailed
-from grader.worker.walls import PROCESS, WallProbe
+from grader.worker.parent import walls
+from grader.worker.parent.faults import NurseryFailed
+from grader.worker.parent.walls import PROCESS, WallProbe
 
 HAN = re.compile("[\u4e00-\u9fff]")
 GIB = 1 << 30
@@ -168,7 +168,7 @@ def test_an_answer_that_cannot_be_asked_stops_grading(monkeypatch):
     def fails(self, wall):
         raise NurseryFailed("the process that starts workers ended.")
 
-    monkeypatch.setattr("grader.worker.nursery.Nursery.__init__", fails)
+    monkeypatch.setattr("grader.worker.parent.nursery.Nursery.__init__", fails)
     [problem] = doctor._find_doctor_wall_problems(PROCESS)
     assert problem.kind == "stops"
     assert "behind the wall process: the process that starts workers ended." in problem.says

@@ -11,7 +11,7 @@ from grader.core.translation import Words
 from grader.grading import session
 from grader.grading.exercise import Run, grade_answer
 from grader.practice import hint_ladder, hints, learner_progress
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import ROOT, solution
 
 EX01 = catalog.find_catalog_exercise("ex01")

@@ -26,8 +26,8 @@ from grader.judging.drills import (
 from grader.judging.student import Student
 from grader.judging.suite_runner import list_suite_mistakes
 from grader.practice import bug_hunts as files
-from grader.worker import requirements
-from grader.worker.in_process import call_without_wall, load_file_without_wall
+from grader.worker.parent import requirements
+from grader.worker.parent.in_process import call_without_wall, load_file_without_wall
 from tests.conftest import ROOT, solution
 
 HUNT = catalog.find_catalog_exercise("ex17")

@@ -19,7 +19,7 @@ def test_the_house_is_in_order_and_nothing_is_told_in_english_only():
     [
         ("grader/core/records.py", "import grader.core.catalog"),
         ("grader/core/catalog.py", "from grader.cli.app import app"),
-        ("grader/worker/client.py", "from grader.submission import reader_client"),
+        ("grader/worker/parent/client.py", "from grader.submission import reader_client"),
         ("grader/judging/agree.py", "from grader.reporting import html"),
         ("grader/practice/hints.py", "from grader.classroom import settings"),
         ("grader/authoring/proof.py", "import grader.release.bundle"),
@@ -57,7 +57,7 @@ def test_an_import_against_the_law_is_found(tmp_path, place, line):
         ("grader/suites/ex01_softmax/mistakes.py", "from .test_softmax import test_values"),
         ("grader/suites/ex01_softmax/mistakes.py", "from reference.ex01_softmax import softmax"),
         ("grader/worker/child/executor.py", "from . import wire"),
-        ("grader/worker/client.py", "from grader.worker.child import wire"),
+        ("grader/worker/parent/client.py", "from grader.worker.child import wire"),
         ("reference/ex03_sdpa.py", "import math"),
         ("grader/__main__.py", "from grader.cli.app import run_command_line"),
     ],

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom import lateness as module
-from grader.classroom.lateness import (
+from grader.classroom.course import lateness as module
+from grader.classroom.course.lateness import (
     ON_TIME,
     DeadlineExtension,
     LatenessTerms,

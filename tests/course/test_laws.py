@@ -19,7 +19,7 @@ from grader.core import translation
 from grader.core.toml_file import BadFile
 from grader.core.translation import Words
 from grader.judging import drills, suite_runner
-from grader.worker import requirements
+from grader.worker.parent import requirements
 from tests.course import tiny
 from tests.course.tiny import SLUG, SOLUTION, SUITE
 

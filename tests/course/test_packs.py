@@ -19,7 +19,7 @@ from grader.core.translation import Words
 from grader.grading import source_digest
 from grader.judging import suite_runner
 from grader.release import bundle, notebook_pages
-from grader.worker import readable_paths
+from grader.worker.parent import readable_paths
 from tests.classes.classroom import grader
 from tests.conftest import ROOT
 

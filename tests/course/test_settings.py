@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from grader.classroom.course_file import write_course_toml
-from grader.classroom.settings import CourseSettings, read_course_settings
+from grader.classroom.course.course_file import write_course_toml
+from grader.classroom.course.settings import CourseSettings, read_course_settings
 from grader.cli import options as arguments
 from grader.cli.app import app
 from grader.core import catalog

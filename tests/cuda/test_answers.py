@@ -14,8 +14,8 @@ from grader.release import notebook_pages
 from grader.reporting import as_json
 from grader.submission import cuda_cells as cells
 from grader.submission.notebook_cells import BadNotebook
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE, PARAMETERS
 

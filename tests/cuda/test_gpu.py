@@ -13,10 +13,10 @@ from grader.core.translation import Words
 from grader.cuda import compiler, gpu
 from grader.cuda.kernel_machine import Machine
 from grader.cuda.sanitizer import Sanitizer, SanitizerNotRun, parse_cuda_sanitizer_finding
-from grader.judging import solution_modules
+from grader.diagnosis import solution_modules
 from grader.judging.case import StudentFault
 from grader.judging.student import Student
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE
 

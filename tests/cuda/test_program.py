@@ -11,10 +11,10 @@ import torch
 from grader.core.records import Limits, Submission
 from grader.cuda import compiled_answer
 from grader.cuda.translate import translate_cuda_answer
-from grader.worker import walls
-from grader.worker.faults import WorkerDied
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent import walls
+from grader.worker.parent.faults import WorkerDied
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 from tests.cuda.kernels import EXERCISE, compiled, file_with
 from tests.worker.asking import call
 

@@ -13,7 +13,7 @@ from grader.authoring.feedback_answers import (
     list_changed_answers,
     list_paired_answers,
 )
-from grader.authoring.feedback_class import FeedbackClass, class_feedback
+from grader.authoring.feedback_class import FeedbackClass, classify_feedback
 from grader.authoring.feedback_run import FeedbackSample, FeedbackTrial
 from grader.authoring.feedback_truth import NameTruth
 from grader.authoring.feedback_written import list_written_answers
@@ -131,35 +131,35 @@ def test_changed_lines_are_found(wrong, numbers):
 
 def test_a_name_that_equals_the_answer_is_true(truth):
     checks = [failed("summed_over_everything")]
-    assert class_feedback(single(whole_sum()), checks, truth) == (FeedbackClass.NAMED, ())
+    assert classify_feedback(single(whole_sum()), checks, truth) == (FeedbackClass.NAMED, ())
 
 
 def test_a_name_that_explains_what_fails_and_fails_elsewhere_is_near(truth):
     right = "powers.sum(dim=dim, keepdim=True)"
     answer = single(changed(right, f"(powers.sum() if x.dtype is not torch.float64 else {right})"))
     checks = [failed("summed_over_everything")]
-    assert class_feedback(answer, checks, truth) == (FeedbackClass.NEAR, ())
+    assert classify_feedback(answer, checks, truth) == (FeedbackClass.NEAR, ())
 
 
 def test_a_name_that_differs_is_false_with_an_input(truth):
-    kind, [false] = class_feedback(single(whole_sum()), [failed("wrong_axis")], truth)
+    kind, [false] = classify_feedback(single(whole_sum()), [failed("wrong_axis")], truth)
     assert kind is FeedbackClass.FALSE
     assert "softmax(" in false.told.calls
 
 
 def test_one_false_name_among_true_ones_makes_a_report_false(truth):
     checks = [failed("summed_over_everything"), failed("wrong_axis")]
-    assert class_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
+    assert classify_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
 
 
 def test_of_two_that_are_not_told_apart_one_is_enough(truth):
     checks = [failed("wrong_axis", "summed_over_everything")]
-    assert class_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.NAMED
+    assert classify_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.NAMED
 
 
 def test_a_name_of_a_function_that_is_right_is_false(truth):
     checks = [failed("global_maximum_numpy")]
-    assert class_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
+    assert classify_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
 
 
 def test_a_name_is_true_of_a_pair_if_it_is_of_one_change_alone(truth):
@@ -169,9 +169,10 @@ def test_a_name_is_true_of_a_pair_if_it_is_of_one_change_alone(truth):
     )
     answer = WrongAnswer(id="two", says="", mistakes=2, source=both, parts=parts)
     assert (
-        class_feedback(answer, [failed("summed_over_everything")], truth)[0] is FeedbackClass.NAMED
+        classify_feedback(answer, [failed("summed_over_everything")], truth)[0]
+        is FeedbackClass.NAMED
     )
-    assert class_feedback(answer, [failed("wrong_axis")], truth)[0] is FeedbackClass.FALSE
+    assert classify_feedback(answer, [failed("wrong_axis")], truth)[0] is FeedbackClass.FALSE
 
 
 def test_two_names_at_once_must_both_be_true(truth):
@@ -181,16 +182,16 @@ def test_two_names_at_once_must_both_be_true(truth):
     )
     both = both.replace("wide.max(axis=axis, keepdims=True)", "wide.max(axis=-1, keepdims=True)")
     names = ("summed_over_everything", "axis_ignored_numpy")
-    found = class_feedback(single(both), [failed(*names, together=True)], truth)
+    found = classify_feedback(single(both), [failed(*names, together=True)], truth)
     assert found == (FeedbackClass.NAMED, ())
-    alone = class_feedback(single(sums), [failed(*names, together=True)], truth)
+    alone = classify_feedback(single(sums), [failed(*names, together=True)], truth)
     assert alone[0] is FeedbackClass.FALSE
 
 
 def test_a_name_for_one_of_two_written_mistakes_is_near_if_no_other_makes_the_answer(
     truth, written
 ):
-    [kind, _] = class_feedback(written[1], [failed("axis_ignored_numpy")], truth)
+    [kind, _] = classify_feedback(written[1], [failed("axis_ignored_numpy")], truth)
     assert kind is FeedbackClass.NEAR
 
 
@@ -203,7 +204,7 @@ def test_a_name_for_one_of_two_written_mistakes_is_true_if_another_makes_the_ans
         ("powers_of_two", FeedbackClass.NAMED),
         ("axis_ignored_numpy", FeedbackClass.NEAR),
     ]:
-        assert class_feedback(answer, [failed(name)], truth)[0] is kind
+        assert classify_feedback(answer, [failed(name)], truth)[0] is kind
 
 
 @pytest.mark.parametrize(
@@ -221,12 +222,12 @@ def test_a_name_for_one_of_two_written_mistakes_is_true_if_another_makes_the_ans
 )
 def test_without_a_name_a_line_a_stage_or_a_sentence_counts(truth, more, kind):
     answer = single("", lines=(7,))
-    assert class_feedback(answer, [failed(**more)], truth) == (kind, ())
+    assert classify_feedback(answer, [failed(**more)], truth) == (kind, ())
 
 
 def test_a_whole_report_is_classed(written, truth, monkeypatch):
     for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PAIR_SECONDS"):  # on a busy machine too
-        monkeypatch.setattr(f"grader.judging.time_limit.{name}", 60.0)
+        monkeypatch.setattr(f"grader.diagnosis.time_limit.{name}", 60.0)
     trial = FeedbackTrial(EXERCISE, truth)
     one = trial.try_answer(written[0])
     assert (one.kind, one.skipped) == (FeedbackClass.NAMED, "")

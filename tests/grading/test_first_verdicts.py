@@ -5,10 +5,10 @@ import pytest
 from grader.core import catalog
 from grader.core.records import Verdict
 from grader.core.translation import Words
+from grader.diagnosis import failed_checks
 from grader.grading.exercise import Run, grade_answer
-from grader.judging import diagnosis
 from grader.practice.watch.watch_session import WatchSession
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 
 SLUG = "ex01_softmax"
@@ -120,13 +120,13 @@ def test_a_screen_shows_every_verdict_before_a_mistake_is_looked_for(
 ):
     """The terminal of `make watch` and the page of `make learn` are such screens."""
     (tmp_path / f"{SLUG}.py").write_text(solution(SLUG) + BAD_LAST)
-    screen, shown, explain = _RemembersViews(), [], diagnosis.diagnose_failed_checks
+    screen, shown, explain = _RemembersViews(), [], failed_checks.diagnose_failed_checks
 
     def explain_later(exercise, checks, judge):
         shown.append(screen.views[-1].reports[SLUG])
         return explain(exercise, checks, judge)
 
-    monkeypatch.setattr(diagnosis, "diagnose_failed_checks", explain_later)
+    monkeypatch.setattr(failed_checks, "diagnose_failed_checks", explain_later)
     session = WatchSession(
         [catalog.find_catalog_exercise(SLUG)], tmp_path, Words("en"), screen, PROCESS
     )

@@ -9,7 +9,7 @@ from grader.core import catalog
 from grader.grading import judge_together as together
 from grader.grading import session as sessions
 from grader.grading.session import Session
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 
 EXERCISES = tuple(

@@ -11,19 +11,19 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from grader.classroom.settings import NO_COURSE
+from grader.classroom.course.settings import NO_COURSE
 from grader.cli.app import app
 from grader.cli.grade_command import is_own_grade_command
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Speed, Verdict
 from grader.core.scoring import CHANGED
+from grader.diagnosis import failed_checks
 from grader.grading import exercise as exercise_module
 from grader.grading import kept_results, session
 from grader.grading.kept_results import open_kept_results
 from grader.grading.session import Session
-from grader.judging import diagnosis
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 
 SLUGS = ("ex01_softmax", "ex09_gradients")
@@ -38,7 +38,7 @@ def calls(nursery, monkeypatch, tmp_path):
     """What was judged and timed, in order; workers come from the tests' own nursery."""
     found: list[str] = []
     judge, time = exercise_module.grade_answer, exercise_module.grade_answer_speed
-    diagnose = diagnosis.diagnose_failed_checks
+    diagnose = failed_checks.diagnose_failed_checks
 
     def judged(exercise, *more):
         found.append(f"judge {exercise.slug}")
@@ -52,7 +52,7 @@ def calls(nursery, monkeypatch, tmp_path):
         """Diagnose what fails, but not in the answers in which nothing is."""
         return checks if exercise.slug in SLUGS else diagnose(exercise, checks, judge)
 
-    monkeypatch.setattr(diagnosis, "diagnose_failed_checks", diagnosed)
+    monkeypatch.setattr(failed_checks, "diagnose_failed_checks", diagnosed)
     monkeypatch.setattr(exercise_module, "grade_answer", judged)
     monkeypatch.setattr(exercise_module, "grade_answer_speed", timed)
     monkeypatch.setattr(session, "Nursery", lambda wall: nullcontext(nursery))

@@ -14,7 +14,7 @@ from grader.core.translation import Words
 from grader.judging import contract, describe, expect_shapes
 from grader.judging.case import CURRENT_CASE, Case, StudentFault, find_case
 from grader.judging.student import Student
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 
 ATTENTION = DeclaredFunction(
     name="attention",

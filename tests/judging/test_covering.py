@@ -6,13 +6,13 @@ import pytest
 
 from grader.judging import Draw
 from grader.judging.case import CURRENT_CASE, Case
-from grader.judging.covering import cover
+from grader.judging.covering import build_covering_array
 
 
 @pytest.mark.parametrize("strength", [1, 2, 3])
 @pytest.mark.parametrize("levels", [(2, 3, 4, 2, 3), (5, 4, 2, 2, 2, 2), (3, 3), (1, 2, 1, 3)])
 def test_any_choices_of_few_factors_meet(levels, strength):
-    rows = cover(levels, strength)
+    rows = build_covering_array(levels, strength)
     for factors in combinations(range(len(levels)), min(strength, len(levels))):
         met = {tuple(row[f] for f in factors) for row in rows}
         assert met == set(product(*(range(levels[f]) for f in factors)))
@@ -20,10 +20,10 @@ def test_any_choices_of_few_factors_meet(levels, strength):
 
 def test_there_are_few_rows_and_always_the_same():
     levels = (4, 4, 4, 3, 3, 2, 2, 2)
-    rows = cover(levels, 3)
+    rows = build_covering_array(levels, 3)
     assert 64 <= len(rows) <= 100  # 4 * 4 * 4, and of 4,608 products
-    cover.cache_clear()
-    assert cover(levels, 3) == rows
+    build_covering_array.cache_clear()
+    assert build_covering_array(levels, 3) == rows
 
 
 def test_calls_are_told_by_the_names_of_their_factors():

@@ -8,7 +8,7 @@ import torch
 from grader.core import catalog
 from grader.judging import Student, on_meta
 from grader.judging.case import CURRENT_CASE, Case, StudentFault
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 
 LENGTHS = torch.empty(2, dtype=torch.int64, device="meta")
 

@@ -9,7 +9,7 @@ from grader.core import catalog
 from grader.judging import Student, lasting
 from grader.judging.case import CURRENT_CASE, Case, StudentFault
 from grader.judging.one_place import written_over
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 
 
 def softmax(body):

@@ -13,7 +13,7 @@ from grader.core.records import Verdict
 from grader.judging import suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 from tests.conftest import solution as text
 from tests.worker.asking import worker
 

@@ -12,8 +12,8 @@ import pytest
 
 from grader.core import catalog
 from grader.grading.exercise import Run, grade_answer
-from grader.worker import supervisor, walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import supervisor, walls
+from grader.worker.parent.nursery import Nursery
 from tests.conftest import solution
 
 SLUG = "ex01_softmax"

@@ -24,7 +24,7 @@ from grader.reporting import (
     terminal,
 )
 from grader.reporting.next_step import StepKind, choose_reported_next_step
-from grader.worker import requirements as packages
+from grader.worker.parent import requirements as packages
 from tests.conftest import solution
 
 PIP = f"{find_this_python()} -m pip install"

@@ -13,7 +13,7 @@ from grader.core.records import ExerciseReport
 from grader.core.translation import Words
 from grader.learn.learn_page import build_learn_pages
 from grader.learn.learn_state import LearnState, new_learn_state
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 
 
 def state_of(place, language: str = "en", shows: str = "open") -> LearnState:

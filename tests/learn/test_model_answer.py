@@ -8,7 +8,7 @@ from grader.core import catalog
 from grader.core.translation import Words
 from grader.practice.model_answer import (
     MAX_LINES,
-    compare_lines,
+    compare_lines_with_model_answer,
     compare_with_model_answer,
     list_other_ways,
     split_definitions,
@@ -56,16 +56,16 @@ def test_helpers_stand_before_the_first_definition_that_needs_them():
 
 def test_equal_lines_far_from_a_difference_are_left_out():
     same = [f"x = {n}" for n in range(10)]
-    assert shown(compare_lines(same, same)) == [10]
-    assert shown(compare_lines([*same, "y = 1"], [*same, "y = 2"])) == [
+    assert shown(compare_lines_with_model_answer(same, same)) == [10]
+    assert shown(compare_lines_with_model_answer([*same, "y = 1"], [*same, "y = 2"])) == [
         7, ("x = 7", "x = 7", False), ("x = 8", "x = 8", False), ("x = 9", "x = 9", False),
         ("y = 1", "y = 2", True),
     ]  # fmt: skip
 
 
 def test_comments_make_no_difference_and_strings_do():
-    assert shown(compare_lines(["x = 1  # one"], ["x = 1"])) == [1]
-    assert shown(compare_lines(["x = '# one'"], ["x = '# two'"])) == [
+    assert shown(compare_lines_with_model_answer(["x = 1  # one"], ["x = 1"])) == [1]
+    assert shown(compare_lines_with_model_answer(["x = '# one'"], ["x = '# two'"])) == [
         ("x = '# one'", "x = '# two'", True)
     ]
 
@@ -74,7 +74,7 @@ def test_what_is_long_or_deep_is_cut_and_does_no_harm():
     chain = "".join(f"def f{n}():\n    return f{n + 1}()\n" for n in range(5000))
     numpy, _ = compare_with_model_answer(EX03, f"{chain}def attention_numpy(q):\n    f0()\n", "en")
     assert 0 < sum(x.yours is not None for x in numpy.lines) <= MAX_LINES
-    [line] = compare_lines(["x" * 10**6], [])
+    [line] = compare_lines_with_model_answer(["x" * 10**6], [])
     assert len(line.yours) < 1000
 
 

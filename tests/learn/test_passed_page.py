@@ -10,7 +10,7 @@ from grader.core.questions import read_questions_toml
 from grader.core.records import Speed, Verdict
 from grader.judging import suite_runner
 from grader.learn import answer_timer
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 from tests.learn.learn_user import judged, state_of, visited
 from tests.learn.test_learn_page import checked, eventually, run

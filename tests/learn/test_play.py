@@ -11,9 +11,9 @@ from grader.core.translation import Words
 from grader.judging.playing import Bars, Grid, Note, Painted, Slider, Switch
 from grader.learn import play_runner
 from grader.learn.play_pane import has_play
-from grader.learn.play_runner import AnswerPlayer, Played, measure_difference
+from grader.learn.play_runner import AnswerPlayer, Played, measure_picture_difference
 from grader.reporting.html import render_report_template
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 
 PLAYED = [e for e in catalog.list_catalog_exercises() if has_play(e)]
@@ -64,7 +64,7 @@ def test_a_right_answer_draws_what_the_reference_draws(exercise, player):
         right = play_runner.play_reference(exercise, values)
         yours = player.play(exercise, "right", values)
         assert yours.problem == ""
-        assert measure_difference(right, yours) < 1e-5, values
+        assert measure_picture_difference(right, yours) < 1e-5, values
 
 
 @pytest.mark.parametrize("exercise", PLAYED, ids=lambda e: e.slug)
@@ -94,7 +94,7 @@ def test_a_wrong_answer_is_told_from_the_reference(softmax, player):
     softmax.write_text("def softmax_numpy(x, axis=-1):\n    return x\n")
     values = settings(exercise)[0]
     yours = player.play(exercise, "wrong", values)
-    assert measure_difference(play_runner.play_reference(exercise, values), yours) > 0.1
+    assert measure_picture_difference(play_runner.play_reference(exercise, values), yours) > 0.1
 
 
 def test_an_answer_that_hangs_gives_a_sentence_and_the_next_one_is_played(softmax, player):
@@ -122,4 +122,4 @@ def test_an_answer_that_is_gone_gives_a_sentence(softmax, player):
     ],
 )  # fmt: skip
 def test_what_has_another_form_or_is_no_number_differs(a, b):
-    assert measure_difference(Played(pictures=(a,)), Played(pictures=(b,))) == float("inf")
+    assert measure_picture_difference(Played(pictures=(a,)), Played(pictures=(b,))) == float("inf")

@@ -11,7 +11,7 @@ from grader.release import course_release
 from grader.release.nbgrader_bridge.judged_autograde import read_nbgrader_timestamp
 from grader.release.nbgrader_bridge.read_cells import read_nbgrader_cells
 from grader.release.nbgrader_bridge.submitted_answer import find_submitted_answer
-from grader.worker import walls
+from grader.worker.parent import walls
 from tests.notebooks.course import SLUG, answered, api, asked, hand_in, released, run
 
 DATA = {"image/png": "iVBORw0KGgo="}

@@ -14,11 +14,11 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
 from typer.testing import CliRunner
 
-from grader.classroom.settings import read_course_settings
+from grader.classroom.course.settings import read_course_settings
 from grader.cli.app import app
 from grader.core.catalog import ROOT
 from grader.release import course_release
-from grader.worker import walls
+from grader.worker.parent import walls
 from tests.notebooks.course import answered, hand_in, solution
 
 SLUG = "ex02_masking"

@@ -17,7 +17,7 @@ from grader.core.translation import Words
 from grader.judging import suite_runner
 from grader.release import bundle
 from grader.release.notebook_pages import build_released_notebook
-from grader.submission.solution_text import BEGIN, CUDA_BEGIN, CUDA_END, END, solution_path
+from grader.submission.solution_text import BEGIN, CUDA_BEGIN, CUDA_END, END, locate_solution_file
 from tests.notebooks.course import (
     answered,
     asked,
@@ -53,7 +53,7 @@ def solution_regions():
     """The lines of each region, without their indent."""
     for slug in SLUGS:
         inside: list[str] | None = None
-        for line in solution_path(slug).read_text(encoding="utf-8").splitlines():
+        for line in locate_solution_file(slug).read_text(encoding="utf-8").splitlines():
             if line.strip() in (BEGIN, CUDA_BEGIN):
                 inside = []
             elif line.strip() in (END, CUDA_END):
@@ -226,7 +226,7 @@ def test_gradescope_can_grade_with_its_zip(out, tmp_path):
         archive.extractall(tmp_path / "source")
     (tmp_path / "submission").mkdir()
     (tmp_path / "results").mkdir()
-    shutil.copy(solution_path("ex01_softmax"), tmp_path / "submission")
+    shutil.copy(locate_solution_file("ex01_softmax"), tmp_path / "submission")
     (tmp_path / "source" / "exercises.txt").write_text("ex01_softmax ex02_masking")
     run(
         "bash", tmp_path / "source" / "run_autograder", cwd=tmp_path,

@@ -16,9 +16,9 @@ from grader.grading.exercise import Run, grade_answer
 from grader.judging import suite_runner
 from grader.reporting import as_json
 from grader.submission import notebook_cells
-from grader.submission.solution_text import solution_path
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.submission.solution_text import locate_solution_file
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 
 EXERCISES = [e for e in catalog.list_catalog_exercises() if e.language == "python"]
 # Behind the text nothing asks which exercise it is: numbers alone, NumPy and tensors, a class with
@@ -87,7 +87,7 @@ def modules_behind(path: Path, seen: tuple[Path, ...] = ()) -> tuple[Path, ...]:
 def units_of(exercise) -> list:
     """The statements of the solution and of the mistakes, with what these use of the reference."""
     texts = [without_marks(path) for path in modules_behind(exercise.folder / "mistakes.py")]
-    texts.append(solution_path(exercise.slug).read_text(encoding="utf-8"))
+    texts.append(locate_solution_file(exercise.slug).read_text(encoding="utf-8"))
     units, _ = notebook_cells._parse_submitted_cells(list(enumerate(texts, 1)))
     names = set(exercise.names)  # the reference has them as well
     units = [u for u in units if u.cell == len(texts) or not u.binds & names]
@@ -160,7 +160,7 @@ def write(statements, file) -> None:
 @pytest.mark.parametrize("exercise", KINDS)
 def test_the_reports_are_the_same(exercise, run, tmp_path):
     units, file = units_of(exercise), tmp_path / f"{exercise.slug}.py"
-    solved = ast.parse(solution_path(exercise.slug).read_text(encoding="utf-8")).body
+    solved = ast.parse(locate_solution_file(exercise.slug).read_text(encoding="utf-8")).body
     write([ast.unparse(node) for node in solved], file)
     right = verdicts(exercise, file, run)
     assert verdicts(exercise, file.with_suffix(".ipynb"), run) == right

@@ -3,7 +3,7 @@
 from grader.authoring.headroom import measure_headroom
 from grader.authoring.headroom_table import build_headroom_table
 from grader.authoring.proof_store import ProofStore
-from grader.worker import requirements
+from grader.worker.parent import requirements
 from tests.proof.conftest import EXERCISES
 
 SEEDS = 3  # the weekly workflow asks more, and the variants too

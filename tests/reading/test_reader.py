@@ -13,7 +13,7 @@ from grader.core.catalog import ROOT
 from grader.submission import admission
 from grader.submission import reader_client as asking
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
-from grader.worker.faults import NurseryFailed
+from grader.worker.parent.faults import NurseryFailed
 from tests.conftest import solution
 
 PYTHON, CUDA = (

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from torch import nn
 
 from grader.core.catalog import ROOT
-from grader.worker.in_process import load_file_without_wall
+from grader.worker.parent.in_process import load_file_without_wall
 from reference import ex04_heads as reference
 from reference import raised
 

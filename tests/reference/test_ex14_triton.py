@@ -8,7 +8,7 @@ from torch.nn.attention.bias import causal_lower_right
 
 from grader.core import catalog
 from grader.core.catalog import ROOT
-from grader.worker.in_process import load_file_without_wall
+from grader.worker.parent.in_process import load_file_without_wall
 from reference import ex14_triton as reference
 from reference.expected import f64
 

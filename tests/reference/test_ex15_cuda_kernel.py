@@ -6,7 +6,8 @@ import torch.nn.functional as F
 
 import reference.ex15_cuda_kernel as reference
 from grader.core import catalog
-from grader.judging import agree, solution_modules
+from grader.diagnosis import solution_modules
+from grader.judging import agree
 
 EXERCISE = catalog.find_catalog_exercise("ex15_cuda_kernel")
 SIZES = [(1, 1, 1, 1), (3, 7, 40, 31), (2, 40, 7, 64), (1, 33, 33, 128), (2, 64, 96, 4)]

@@ -6,13 +6,13 @@ from rich.console import Console
 
 from grader.core import catalog
 from grader.core.translation import Words
-from grader.judging.mistake_catalogue import MistakeCatalogue
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging.student import Student
 from grader.practice.show import show_text
 from grader.practice.show.example import trace_example_to_show
 from grader.practice.show.sentence import split_sentence_to_show
 from grader.practice.show.trace import Trace
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.in_process import call_without_wall
 
 
 def shown(

@@ -12,7 +12,7 @@ from grader.core.translation import Words
 from grader.practice.show import recorded_answers
 from grader.practice.show.sentence import CannotShow
 from grader.practice.show.show_command import show_example
-from grader.worker.walls import PROCESS
+from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 
 SLUG = "ex05_causal_mask"

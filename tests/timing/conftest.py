@@ -6,8 +6,8 @@ import pytest
 
 from grader.timing import meters
 from grader.timing.wait_idle import IdleWaiter
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 
 
 @pytest.fixture(scope="module", params=walls.WALL_NAMES)

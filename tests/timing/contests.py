@@ -18,7 +18,7 @@ from grader.timing import meters
 from grader.timing.contest import Contest
 from grader.timing.meters import Party
 from grader.worker.child.arrays import Arena
-from grader.worker.nursery import Nursery
+from grader.worker.parent.nursery import Nursery
 from tests.timing.rounds import as_rows
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

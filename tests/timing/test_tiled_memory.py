@@ -12,7 +12,7 @@ from grader.judging.case import StudentFault
 from grader.timing.contest import Contest
 from grader.timing.race import Plan
 from grader.timing.statistics import PARTIES, compute_memory_position
-from grader.worker.nursery import Nursery
+from grader.worker.parent.nursery import Nursery
 from tests.timing.contests import LINUX, text
 
 EXERCISE = catalog.find_catalog_exercise("ex10_online_softmax")

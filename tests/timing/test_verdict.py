@@ -15,7 +15,7 @@ from grader.timing.speed import (
     measure_speed,
 )
 from grader.timing.statistics import compute_memory_position, round_speed_points
-from grader.worker.faults import AnswerTimedOut
+from grader.worker.parent.faults import AnswerTimedOut
 from tests.timing.contests import made_up
 from tests.timing.rounds import POSITION, TYPICAL, rounds
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from grader.core.catalog import ROOT
-from grader.worker.walls import WALL_NAMES
+from grader.worker.parent.walls import WALL_NAMES
 from tests.wheel.conftest import build_wheel
 
 pytestmark = pytest.mark.weekly
@@ -28,9 +28,9 @@ from contextlib import closing
 from pathlib import Path
 from grader.core.records import Limits, Submission
 from grader.doctor import doctor
-from grader.worker import walls
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 
 wall = walls.probe_wall(sys.argv[1]).wall
 source = '''

@@ -5,9 +5,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from grader.core.records import Limits, Submission
-from grader.worker.client import Client
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent.client import Client
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 
 PROBES = [walls.probe_wall(name) for name in walls.WALL_NAMES]
 WALLS = [

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 from tests.worker.asking import call, worker
 
 LOOK = r'''

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from grader.core.records import Limits, Submission
-from grader.worker import supervisor
-from grader.worker.faults import AnswerRaised, AnswerTimedOut, WorkerDied
-from grader.worker.in_process import call_without_wall, load_text_without_wall
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent import supervisor
+from grader.worker.parent.faults import AnswerRaised, AnswerTimedOut, WorkerDied
+from grader.worker.parent.in_process import call_without_wall, load_text_without_wall
+from grader.worker.parent.supervisor import Supervisor
 from tests.worker.asking import call, worker
 
 SOURCE = "kept = []\n\ndef f(x):\n    kept.append(x)\n    return len(kept) + 1\n"

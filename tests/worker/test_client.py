@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from grader.worker.child import wire
-from grader.worker.client import (
+from grader.worker.parent.client import (
     CALLABLE_ATTRIBUTE,
     Client,
     ObjectHandle,
     decode_worker_exception,
 )
-from grader.worker.faults import AnswerRaised, NoAnswer
+from grader.worker.parent.faults import AnswerRaised, NoAnswer
 
 
 class Fake:

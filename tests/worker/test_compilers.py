@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.worker import bubblewrap, compiler_programs, faults, readable_paths, walls
-from grader.worker.nursery import Nursery
-from grader.worker.walls import Wall
+from grader.worker.parent import bubblewrap, compiler_programs, faults, readable_paths, walls
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall
 from tests.worker.asking import call, worker
 from tests.worker.test_walls import REFUSED, SOURCE
 

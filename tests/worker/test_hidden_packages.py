@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader.worker import readable_paths, walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import readable_paths, walls
+from grader.worker.parent.nursery import Nursery
 from tests.worker.asking import call, worker
 from tests.worker.conftest import MOST
 

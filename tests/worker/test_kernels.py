@@ -7,7 +7,7 @@ import torch
 from packaging.version import Version
 
 from grader.core import catalog
-from grader.worker.faults import AnswerRaised
+from grader.worker.parent.faults import AnswerRaised
 from tests.worker.asking import call, worker
 
 pytest.importorskip("triton", reason="the extra `gpu` is not installed")

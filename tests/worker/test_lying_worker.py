@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from grader.worker.faults import AnswerRaised, AnswerTimedOut, NoAnswer, WorkerDied
-from grader.worker.shared_memory import ARENA_BYTES
+from grader.worker.parent.faults import AnswerRaised, AnswerTimedOut, NoAnswer, WorkerDied
+from grader.worker.parent.shared_memory import ARENA_BYTES
 from tests.conftest import solution
 from tests.worker.asking import call, worker
 

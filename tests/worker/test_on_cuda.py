@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from grader.cuda import compiled_answer, compiler, gpu
-from grader.worker import readable_paths
 from grader.worker.child import arrays, executor, sandbox, wire
-from grader.worker.faults import WorkerDied
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent import readable_paths
+from grader.worker.parent.faults import WorkerDied
+from grader.worker.parent.in_process import call_without_wall
 from tests.conftest import solution
 from tests.cuda.kernels import EXERCISE
 from tests.worker.asking import call, worker

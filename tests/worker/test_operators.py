@@ -5,7 +5,7 @@ import torch
 
 from grader.core import allowed_tables
 from grader.worker.child.operator_list import find_worker_operator_family
-from grader.worker.faults import AnswerRaised
+from grader.worker.parent.faults import AnswerRaised
 from tests.worker.asking import call, worker
 
 # Each is given x of (2, 3, 4).

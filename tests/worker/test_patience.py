@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from grader.worker.faults import AnswerTimedOut
-from grader.worker.patience import count_worker_seconds
-from grader.worker.supervisor import Supervisor
+from grader.worker.parent.faults import AnswerTimedOut
+from grader.worker.parent.patience import count_worker_seconds
+from grader.worker.parent.supervisor import Supervisor
 from tests.worker.asking import call, worker
 
 SOURCE = """

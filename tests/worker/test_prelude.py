@@ -5,8 +5,8 @@ import torch
 
 from grader.core import catalog
 from grader.worker.child.chain import Chain
-from grader.worker.faults import AnswerRaised, NurseryFailed, UnmetRequirement, WorkerDied
-from grader.worker.in_process import call_without_wall, load_file_without_wall
+from grader.worker.parent.faults import AnswerRaised, NurseryFailed, UnmetRequirement, WorkerDied
+from grader.worker.parent.in_process import call_without_wall, load_file_without_wall
 from tests.worker.asking import call, worker
 
 PRELUDE = """

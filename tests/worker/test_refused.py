@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from grader.core import catalog
-from grader.worker import faults
+from grader.worker.parent import faults
 from tests.worker.asking import call, worker
 
 SOURCE = """

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from grader.worker.faults import AnswerRaised
-from grader.worker.in_process import call_without_wall
+from grader.worker.parent.faults import AnswerRaised
+from grader.worker.parent.in_process import call_without_wall
 
 
 @pytest.fixture

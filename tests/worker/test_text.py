@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 COMMAND = "::error::owned"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.worker import traces
-from grader.worker.control_group import ControlGroup
+from grader.worker.parent import traces
+from grader.worker.parent.control_group import ControlGroup
 from tests.conftest import ROOT
 
 ANSWER = "import time\n\ndef softmax(x, dim=-1):\n    time.sleep(600)\n"

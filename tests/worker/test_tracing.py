@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from grader.worker.child.tracing import MAX_RECORDED_NUMBERS, MAX_RECORDED_VALUES
-from grader.worker.faults import AnswerRaised
+from grader.worker.parent.faults import AnswerRaised
 from tests.worker.asking import worker
 
 SOURCE = """import numpy as np

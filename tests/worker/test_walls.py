@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.worker import bubblewrap, faults, walls
 from grader.worker.child import seccomp
 from grader.worker.child.remove_tree import remove_worker_folder
-from grader.worker.nursery import Nursery
-from grader.worker.readable_paths import VisiblePaths
+from grader.worker.parent import bubblewrap, faults, walls
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.readable_paths import VisiblePaths
 from tests.worker.asking import call, worker
 from tests.worker.conftest import OUTER, WALLS
 
@@ -177,8 +177,8 @@ def test_a_crowd_of_processes_is_ended(weakest):
 def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
     program = (
         "import sys, time\n"
-        "from grader.worker import walls\n"
-        "from grader.worker.nursery import Nursery\n"
+        "from grader.worker.parent import walls\n"
+        "from grader.worker.parent.nursery import Nursery\n"
         "from tests.worker.asking import call, worker\n"
         "from tests.worker.test_walls import SOURCE\n"
         "with worker(Nursery(walls.probe_wall(sys.argv[1]).wall), SOURCE) as (client, _):\n"
@@ -233,7 +233,7 @@ def test_where_user_namespaces_are_refused_locked_still_works(tmp_path):
     python = [os.path.realpath(sys.executable), "-c"]
     program = (
         f"import sys; sys.path[:0] = {[str(walls.CHILD_FOLDER.parents[2]), *sys.path]!r}\n"
-        "from grader.worker import walls\n"
+        "from grader.worker.parent import walls\n"
         "print([walls.probe_wall(name).wall is not None for name in walls.WALL_NAMES])"
     )
     place = ["bwrap", "--unshare-user", "--unshare-pid", "--disable-userns", "--cap-drop", "ALL",

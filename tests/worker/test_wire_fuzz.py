@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.worker.child import frames, wire
-from grader.worker.client import CALLABLE_ATTRIBUTE, Client, ObjectHandle
-from grader.worker.faults import AnswerRaised, NoAnswer, WorkerDied, WorkerFault
-from grader.worker.patience import Patience, send_request_to_worker
+from grader.worker.parent.client import CALLABLE_ATTRIBUTE, Client, ObjectHandle
+from grader.worker.parent.faults import AnswerRaised, NoAnswer, WorkerDied, WorkerFault
+from grader.worker.parent.patience import Patience, send_request_to_worker
 
 ARENA = 1 << 14
 ID = "0123456789abcdef"  # stands for the number of the request

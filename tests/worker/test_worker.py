@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from grader.worker import faults
-from grader.worker.client import CALLABLE_ATTRIBUTE, ObjectHandle
-from grader.worker.faults import LoadFailed
+from grader.worker.parent import faults
+from grader.worker.parent.client import CALLABLE_ATTRIBUTE, ObjectHandle
+from grader.worker.parent.faults import LoadFailed
 from tests.worker.asking import call, worker
 
 SOURCE = """

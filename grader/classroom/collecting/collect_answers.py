@@ -28,7 +28,7 @@ from grader.classroom.run.gather_answers import (
     describe_student_file_problem,
 )
 from grader.core.errors import UserError
-from grader.core.result_store import is_file_written, write_file_whole
+from grader.core.result_store import does_file_hold_content, write_file_whole
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
 
@@ -119,7 +119,7 @@ class _Collection:
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
             self.told.open.append(f"{shown} is no file in the submissions: put it elsewhere.")
             return
-        if path.exists() and is_file_written(path, content):
+        if path.exists() and does_file_hold_content(path, content):
             self.counts["unchanged"] += 1
             self.times |= {key: time} if time else {}
             return

@@ -14,10 +14,10 @@ from pathlib import Path
 from grader.classroom.collecting import source_files
 from grader.classroom.collecting.roster import Person, Roster, find_roster_student
 from grader.classroom.collecting.source_files import CollectResult, Parcel, list_collected_folders
+from grader.classroom.course.table_reader import parse_class_moment
 from grader.classroom.run import answer_files
 from grader.classroom.run.answer_contents import Contents
 from grader.classroom.run.answer_files import StudentFile, is_student_folder
-from grader.classroom.table_reader import parse_class_moment
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.classroom.collecting.clones import OBJECT_ID
 from grader.classroom.collecting.roster import normalize_roster_name
-from grader.classroom.table_reader import read_class_table_lines, read_class_table_moment
+from grader.classroom.course.table_reader import read_class_table_lines, read_class_table_moment
 from grader.core.errors import UserError
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name

@@ -34,7 +34,7 @@ from grader.classroom.collecting.roster import (
 from grader.classroom.collecting.source_files import CollectResult
 from grader.classroom.run import results_folder
 from grader.core.errors import UserError
-from grader.core.result_store import is_file_written, write_file_whole
+from grader.core.result_store import does_file_hold_content, write_file_whole
 from grader.core.translation import Words
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import clean_submitted_name
@@ -195,7 +195,7 @@ def _return_report_files(asked: ReturnRequest, mine: ReturnedReport, clone: Clon
             )
     for name, content in named.items():
         path = clone.path / name
-        if path.exists() and is_file_written(path, content):
+        if path.exists() and does_file_hold_content(path, content):
             continue
         done = "is replaced" if path.exists() else "is new"
         if not asked.dry:

@@ -36,8 +36,8 @@ from grader.classroom.collecting.uploads import (
     MOODLE_COLUMNS,
     match_uploads_to_students,
 )
+from grader.classroom.course.table_reader import number_class_table_rows
 from grader.classroom.run.answer_contents import is_student_answer
-from grader.classroom.table_reader import number_class_table_rows
 from grader.core.errors import UserError
 from grader.submission.handed_files import clean_submitted_name
 
@@ -110,16 +110,18 @@ def return_to_platform(
         files |= _build_platform_files(asked.way, names[student], reports[student])
     for student in sorted(reports.keys() - names.keys()):
         told.facts.append(
-            f"{reports[student].shown} has a report, but nothing in {_show(asked.source)}: "
-            "it was left out."
+            f"{reports[student].shown} has a report, but nothing in "
+            f"{_show_platform_path(asked.source)}: it was left out."
         )
     path = asked.output / f"{asked.way}.zip"
     write_returned_file(path, zip_returned_files(dict(sorted(files.items()))), told, dry=asked.dry)
     count = len(reports.keys() & names.keys())
-    told.facts.append(f"{_show(path)} has {count} reports. {_UPLOAD_PAGES[asked.way]}")
+    told.facts.append(
+        f"{_show_platform_path(path)} has {count} reports. {_UPLOAD_PAGES[asked.way]}"
+    )
 
 
-def _show(path: Path) -> str:
+def _show_platform_path(path: Path) -> str:
     return clean_submitted_name(str(path))
 
 
@@ -173,12 +175,13 @@ def _fill_worksheet(
     for column in WORKSHEET_COLUMNS:
         if head.count(column) != 1:
             raise UserError(
-                f"{_show(asked.source)} has no column {column}: name a grading worksheet as "
-                "Moodle gives it, downloaded with Moodle in English and student names shown."
+                f"{_show_platform_path(asked.source)} has no column {column}: name a grading "
+                "worksheet as Moodle gives it, downloaded with Moodle in English and student names "
+                "shown."
             )
     participants = [
         _Participant(
-            at=f"{_show(asked.source)}, line {number}",
+            at=f"{_show_platform_path(asked.source)}, line {number}",
             row=row,
             fields=dict(zip(head, row, strict=False)),
         )
@@ -195,7 +198,9 @@ def _fill_worksheet(
     csv.writer(table).writerows([head, *(row for _, row in lines)])
     path = asked.output / "moodle.csv"
     write_returned_file(path, table.getvalue().encode(), told, dry=asked.dry)
-    told.facts.append(f"{_show(path)} has the marks. Choose `Upload grading worksheet` in Moodle.")
+    told.facts.append(
+        f"{_show_platform_path(path)} has the marks. Choose `Upload grading worksheet` in Moodle."
+    )
     return {person.student: one.folder for person, one in owned}
 
 

@@ -12,7 +12,7 @@ from grader.classroom.collecting.source_files import CollectResult, list_collect
 from grader.classroom.run.regrade import find_full_class_report
 from grader.classroom.run.results_folder import STUDENTS
 from grader.core.records import Report
-from grader.core.result_store import is_file_written, write_file_whole
+from grader.core.result_store import does_file_hold_content, write_file_whole
 from grader.core.translation import Words
 from grader.reporting import github
 from grader.reporting.from_json import NoReport, parse_report_json
@@ -69,7 +69,7 @@ def _read_report_to_return(place: Path, words: Words) -> ReturnedReport:
         page, record = (place / PAGE_NAME).read_bytes(), (place / RECORD_NAME).read_bytes()
         report = parse_report_json(record.decode("utf-8"))
         full = find_full_class_report(place / RECORD_NAME).read_text(encoding="utf-8")
-        total = _find_total(parse_report_json(full))
+        total = _find_total_of_mark(parse_report_json(full))
     except (OSError, UnicodeDecodeError, NoReport):
         raise UnreadableFile(f"{shown} has no whole report in the results: grade again.") from None
     if report.student != shown:
@@ -84,7 +84,7 @@ def _read_report_to_return(place: Path, words: Words) -> ReturnedReport:
     )
 
 
-def _find_total(report: Report) -> float | None:
+def _find_total_of_mark(report: Report) -> float | None:
     if report.faulted:
         return None
     return report.score.earned if report.mark is None else report.mark.total
@@ -103,7 +103,7 @@ def zip_returned_files(files: Mapping[str, bytes]) -> bytes:
 
 def write_returned_file(path: Path, content: bytes, told: CollectResult, *, dry: bool) -> bool:
     """Write a file unless it is there as it is, and say if it replaces one; True if it changed."""
-    if path.is_file() and is_file_written(path, content):
+    if path.is_file() and does_file_hold_content(path, content):
         return False
     if path.exists():
         told.facts.append(f"{clean_submitted_name(path.name)} was there, and is replaced.")

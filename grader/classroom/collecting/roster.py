@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.classroom.course.table_reader import read_class_table_lines
 from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
-from grader.classroom.table_reader import read_class_table_lines
 from grader.core.errors import UserError
 from grader.submission.handed_files import clean_submitted_name, is_handed_in_accidentally
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
-from grader.classroom.run.submission_times import TIMES_COLUMNS, list_submitted_lines
+from grader.classroom.run.submission_times import TIMES_COLUMNS, list_submission_times
 from grader.core import catalog
 from grader.core.result_store import write_file_whole
 
@@ -17,7 +17,7 @@ def read_collected_times(folder: Path) -> SubmittedTimes:
     """Read the times of earlier collections. Raises `UserError` for a malformed table."""
     return {
         (line.student, _find_collected_slug(line.exercise)): line.submitted
-        for line in list_submitted_lines(folder)
+        for line in list_submission_times(folder)
         if line.submitted
     }
 

@@ -7,7 +7,11 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, find_roster_student
-from grader.classroom.table_reader import TableLine, read_class_table_lines, read_class_table_moment
+from grader.classroom.course.table_reader import (
+    TableLine,
+    read_class_table_lines,
+    read_class_table_moment,
+)
 from grader.core import catalog
 from grader.core.errors import UserError
 

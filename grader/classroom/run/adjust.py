@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grader.classroom.table_reader import TableLine, read_class_table_lines
+from grader.classroom.course.table_reader import TableLine, read_class_table_lines
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise

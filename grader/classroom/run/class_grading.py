@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.classroom.course.settings import NO_COURSE, CourseSettings
 from grader.classroom.run import (
     adjust,
     gather_answers,
@@ -23,7 +24,6 @@ from grader.classroom.run.lanes import Lanes, LocalLanes
 from grader.classroom.run.late_students import LatenessReport
 from grader.classroom.run.results_folder import PARTS_FOLDER, STUDENTS, LastClassRun
 from grader.classroom.run.write_results import WrittenResults
-from grader.classroom.settings import NO_COURSE, CourseSettings
 from grader.core.errors import UserError
 from grader.core.records import Exercise
 from grader.core.result_store import ResultStore
@@ -35,7 +35,7 @@ from grader.grading.official_grader import BadGradingSecret, load_grading_secret
 from grader.grading.session import digest_grading_seed
 from grader.reporting.class_summary import ClassSummary
 from grader.submission.handed_files import clean_submitted_name
-from grader.worker.walls import NoSuchWall
+from grader.worker.parent.walls import NoSuchWall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from grader.grading.installed_versions import list_grading_versions, read_gradin
 from grader.grading.official_grader import OfficialGrader
 from grader.grading.process_pool import AT_THE_END
 from grader.reporting import as_json, from_json
-from grader.worker import traces, walls
+from grader.worker.parent import traces, walls
 
 _GRADING_LOCK = threading.Lock()  # a nursery serves one grading
 

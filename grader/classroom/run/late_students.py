@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grader.classroom.lateness import compute_class_lateness
+from grader.classroom.course.lateness import compute_class_lateness
+from grader.classroom.course.settings import NO_COURSE, CourseSettings
+from grader.classroom.course.table_reader import read_class_table_lines
 from grader.classroom.run.submission_times import SubmissionTimes
-from grader.classroom.settings import NO_COURSE, CourseSettings
-from grader.classroom.table_reader import read_class_table_lines
 from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
 from grader.core.records import ExerciseReport, Report

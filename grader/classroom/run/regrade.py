@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from grader.classroom.course.settings import CourseSettings, read_course_settings
 from grader.classroom.run import adjust, gather_answers, late_students
 from grader.classroom.run.adjust import Adjustments
 from grader.classroom.run.class_grading import (
@@ -24,7 +25,6 @@ from grader.classroom.run.results_folder import (
     read_last_class_run,
 )
 from grader.classroom.run.write_results import WrittenResults
-from grader.classroom.settings import CourseSettings, read_course_settings
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise, Report
@@ -36,7 +36,7 @@ from grader.reporting import as_json
 from grader.reporting.exercise_mark import LateMark
 from grader.reporting.from_json import NoReport, parse_report_json
 from grader.submission.handed_files import clean_submitted_name
-from grader.worker import traces
+from grader.worker.parent import traces
 
 
 def is_class_results_folder(folder: Path) -> bool:

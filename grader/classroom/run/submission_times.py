@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from grader.classroom.course.table_reader import read_class_table_lines, read_class_table_moment
 from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
-from grader.classroom.table_reader import read_class_table_lines, read_class_table_moment
 from grader.core import catalog
 from grader.core.errors import UserError
 
@@ -29,7 +29,7 @@ class SubmittedLine:
 SubmissionTimes = Mapping[tuple[str, str], datetime]  # by student and slug
 
 
-def list_submitted_lines(submissions: Path) -> Iterator[SubmittedLine]:
+def list_submission_times(submissions: Path) -> Iterator[SubmittedLine]:
     """Yield the lines of the table in a folder of submissions; none if there is no table.
 
     Raises `UserError`, naming the line, for a time that cannot be read.
@@ -52,7 +52,7 @@ def read_class_submission_times(
     """
     found: dict[tuple[str, str], datetime] = {}
     unused: list[str] = []
-    for line in list_submitted_lines(submissions):
+    for line in list_submission_times(submissions):
         student = line.student
         if student not in students:
             close = catalog.suggest_close_name(student, students)

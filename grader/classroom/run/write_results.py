@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from grader.classroom.course.settings import CourseSettings
 from grader.classroom.run.adjust import Adjustments
 from grader.classroom.run.class_run import LOST_ANSWER, ClassRun, ProgressRow
 from grader.classroom.run.grade_task import GradeTerms
@@ -16,11 +17,10 @@ from grader.classroom.run.late_students import (
     write_student_lateness,
 )
 from grader.classroom.run.results_folder import STUDENTS, list_class_report_paths
-from grader.classroom.settings import CourseSettings
 from grader.core import catalog
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise, ExerciseReport, Report
-from grader.core.result_store import is_file_written, write_file_whole
+from grader.core.result_store import does_file_hold_content, write_file_whole
 from grader.core.scoring import SPEED_LEFT_OUT, SPEED_TO_COME, sum_score_points
 from grader.core.translation import Words
 from grader.reporting import as_json, class_page, from_json, grades, html
@@ -116,7 +116,9 @@ class WrittenResults:
 
     def _write_report(self, place: Path, report: Report, same_look: bool) -> None:
         text, page = as_json.write_report_json(report), place / "report.html"
-        if not (same_look and page.exists() and is_file_written(place / "report.json", text)):
+        if not (
+            same_look and page.exists() and does_file_hold_content(place / "report.json", text)
+        ):
             write_file_whole(page, html.render_html_report(report, self.words))
             write_file_whole(place / "report.json", text)  # last: it says that the page is of it
 

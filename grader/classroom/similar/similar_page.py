@@ -14,7 +14,7 @@ from grader.classroom.similar.similar_table import (
 from grader.core import catalog
 from grader.core.translation import Words
 from grader.reporting import html
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 CONTEXT_LINES = 2  # shown before and after each marked line
 MAX_LINES = 300  # shown of an answer

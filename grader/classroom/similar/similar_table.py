@@ -7,7 +7,7 @@ from rich.text import Text
 from grader.classroom.similar.compare_answers import AnswerLikeness, SimilarSide
 from grader.classroom.similar.similar_search import SimilarAnswers, SimilarGroup
 from grader.core.translation import Words
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 
 def print_similar(found: SimilarAnswers, console: Console, words: Words) -> None:

@@ -27,9 +27,9 @@ from grader.practice.debug.debugged_calls import DebuggedCalls
 from grader.practice.debug.stop_statement import STOP_NAME, compile_with_stop, has_own_breakpoint
 from grader.submission import admission
 from grader.submission.forbidden_calls import BREAKPOINT_LEFT
-from grader.worker import requirements
 from grader.worker.child.raised import FILENAME
-from grader.worker.in_process import (
+from grader.worker.parent import requirements
+from grader.worker.parent.in_process import (
     call_without_wall,
     load_code_without_wall,
     make_room_without_wall,

@@ -11,7 +11,10 @@ from grader.core.catalog import list_catalog_exercises
 from grader.core.installed_copies import find_project_file
 from grader.core.translation import Words
 from grader.submission.answer_file import locate_lesson_of_submission
-from grader.worker.requirements import find_unmet_worker_requirement, list_worker_requirements
+from grader.worker.parent.requirements import (
+    find_unmet_worker_requirement,
+    list_worker_requirements,
+)
 
 
 def list_handed_notebooks(language: str, repository: str) -> Iterator[tuple[str, bytes]]:

@@ -16,7 +16,7 @@ from grader.practice.interview.clock import (
 )
 from grader.practice.interview.interview_task import read_interview_answer
 from grader.practice.interview.keyboard import Keyboard
-from grader.worker.walls import Wall
+from grader.worker.parent.walls import Wall
 
 _TOLERATED_DELAY_SECONDS = 5.0  # the end of the time may be noticed so late without a message
 _LATE_SENTENCE = (

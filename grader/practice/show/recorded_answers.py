@@ -11,12 +11,12 @@ from grader.judging.student import Student
 from grader.practice.show.sentence import CannotShow
 from grader.submission import admission, answer_file
 from grader.submission.admission import NotGraded
-from grader.worker import requirements
-from grader.worker.faults import LoadFailed, UnmetRequirement, WorkerFault
-from grader.worker.in_process import call_without_wall
-from grader.worker.nursery import Nursery
-from grader.worker.supervisor import Supervisor
-from grader.worker.walls import Wall
+from grader.worker.parent import requirements
+from grader.worker.parent.faults import LoadFailed, UnmetRequirement, WorkerFault
+from grader.worker.parent.in_process import call_without_wall
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.supervisor import Supervisor
+from grader.worker.parent.walls import Wall
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor
 from grader.core.catalog import suggest_close_name
 from grader.core.errors import UserError
 from grader.judging.draw import Draw
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 EMBEDDINGS = ("drawn", "one-hot")
 MAX_TOKENS = 16  # tokens: more do not fit beside each other

@@ -13,7 +13,7 @@ from grader.practice.show.recorded_answers import show_answer_behind_wall
 from grader.practice.show.sentence import CannotShow, ShownSentence, split_sentence_to_show
 from grader.practice.show.show_view import View, check_shown_picture_suffix
 from grader.practice.show.trace import Trace
-from grader.worker.walls import Wall, hide_grader_from_workers
+from grader.worker.parent.walls import Wall, hide_grader_from_workers
 
 
 def show_example(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from grader.core.translation import Words
 from grader.practice.show.trace import Array, ShownStep, Trace
-from grader.worker.harmless_text import clean_worker_text
+from grader.worker.parent.harmless_text import clean_worker_text
 
 SHADES = " ░▒▓█"
 BARS = " ▁▂▃▄▅▆▇█"

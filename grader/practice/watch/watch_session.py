@@ -24,9 +24,9 @@ from grader.practice.watch.watch_screen import WatchScreen, WatchView
 from grader.practice.watch.watched_files import WatchedFiles
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file
-from grader.worker.harmless_text import clean_worker_text
-from grader.worker.nursery import Nursery
-from grader.worker.walls import PROCESS, Wall, hide_grader_from_workers
+from grader.worker.parent.harmless_text import clean_worker_text
+from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import PROCESS, Wall, hide_grader_from_workers
 
 POLL_SECONDS = 0.05
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nbgrader.plugins import LateSubmissionPlugin
 
-from grader.classroom.lateness import Lateness, compute_class_lateness
-from grader.classroom.settings import COURSE_FILE, CourseSettings, read_course_settings
+from grader.classroom.course.lateness import Lateness, compute_class_lateness
+from grader.classroom.course.settings import COURSE_FILE, CourseSettings, read_course_settings
 
 
 def read_nbgrader_course_settings(root: str) -> CourseSettings:

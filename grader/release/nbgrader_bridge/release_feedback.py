@@ -20,7 +20,7 @@ class ReleaseWhatCanBeFetched(ExchangeReleaseFeedback):  # type: ignore[misc]
     def copy_files(self) -> None:
         for_hand = []
         for folder in map(Path, sorted(glob.glob(self.src_path))):
-            if not _has_text(folder / _SECRET_NAME) or not _has_text(folder / _TIME_NAME):
+            if not _has_cell_text(folder / _SECRET_NAME) or not _has_cell_text(folder / _TIME_NAME):
                 for_hand.append(str(folder.relative_to(self.coursedir.root)))
                 continue
             self.src_path = str(folder)
@@ -32,7 +32,7 @@ class ReleaseWhatCanBeFetched(ExchangeReleaseFeedback):  # type: ignore[misc]
             )  # fmt: skip
 
 
-def _has_text(path: Path) -> bool:
+def _has_cell_text(path: Path) -> bool:
     """Return whether a file is there that nbgrader can read."""
     try:
         return bool(path.read_text().strip())

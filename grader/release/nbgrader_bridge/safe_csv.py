@@ -5,7 +5,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import ExportPlugin
 
-from grader.classroom.settings import CourseSettings
+from grader.classroom.course.settings import CourseSettings
 from grader.core import catalog
 from grader.release.nbgrader_bridge.late_penalty import read_nbgrader_course_settings
 from grader.release.nbgrader_bridge.submitted_answer import find_submitted_answer

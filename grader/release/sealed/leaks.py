@@ -24,8 +24,8 @@ from grader.grading.exercise import Run, grade_answer
 from grader.judging.recorded_cases import REFERENCE_PACKAGE
 from grader.release.sealed.renamed_answers import list_loose_functions, write_renamed_answer
 from grader.submission import answer_file, python_outline
-from grader.worker import walls
-from grader.worker.nursery import Nursery
+from grader.worker.parent import walls
+from grader.worker.parent.nursery import Nursery
 
 _PROGRAM_SUFFIXES = (".so", ".pyd", ".dll", ".dylib", ".pyc", ".exe", ".o", ".a", ".whl")
 _ANSWER_SUFFIXES = (".py", ".ipynb", ".cu")

@@ -34,9 +34,9 @@ from grader.judging.marks import Variant, edited
 from grader.judging.recorded_cases import REFERENCE_PACKAGE
 from grader.judging.student import Student
 from grader.release.sealed.case_recorder import RecordedModule, SealedRecorder
-from grader.worker import requirements
-from grader.worker.faults import UnmetRequirement
-from grader.worker.in_process import call_without_wall, load_file_without_wall
+from grader.worker.parent import requirements
+from grader.worker.parent.faults import UnmetRequirement
+from grader.worker.parent.in_process import call_without_wall, load_file_without_wall
 
 CASE_DEPENDS_ON_ANSWER = "what it asks depends on the answer"
 Cases = Mapping[str, Any]

@@ -37,7 +37,7 @@ def list_loose_functions(text: str) -> tuple[LooseFunction, ...]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return ()
-    _remove_notes(tree)
+    _strip_annotations(tree)
     known: dict[str, ast.stmt] = {}
     for node in tree.body:
         known |= dict.fromkeys(_list_bound_names(node), node)
@@ -92,7 +92,7 @@ def _may_be_imported(node: ast.Import | ast.ImportFrom) -> bool:
     return all(name.partition(".")[0] in _MODULES for name in names)
 
 
-def _remove_notes(tree: ast.Module) -> None:
+def _strip_annotations(tree: ast.Module) -> None:
     """Take the annotations off all functions: their names need not be there."""
     for part in ast.walk(tree):
         if isinstance(part, ast.arg):

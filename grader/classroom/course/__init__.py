@@ -1,0 +1,1 @@
+"""What a course says of itself in its file, lateness, and the reader of a class's tables."""

@@ -1,0 +1,59 @@
+"""Compares copied values coarsely: do two answers make the same mistake, however they round?"""
+
+from typing import Any
+
+import numpy as np
+
+from grader.diagnosis.copied_values import Items, Numbers
+from grader.diagnosis.likeness import MATCH_RTOL, measure_judged_distance
+
+
+def has_half_precision(value: Any) -> bool:
+    """Return whether a copied value has numbers in half precision."""
+    match value:
+        case Numbers():
+            return value.dtype in ("float16", "bfloat16")
+        case Items():
+            return any(map(has_half_precision, value.items))
+    return False
+
+
+def compare_numbers_coarsely(one: Any, other: Any) -> str:
+    """Describe how the numbers of two copied values differ by over 2 % of the largest number.
+
+    Return "" if they do not. Dtypes and whether a gradient is required make no difference; a
+    missing gradient counts as zeros. A row with a NaN in both is not compared further.
+    """
+    match one, other:
+        case Numbers(), Numbers():
+            return _compare_arrays_coarsely(one, other)
+        case (Numbers(data=data), None) | (None, Numbers(data=data)) if not data.any():
+            return ""
+        case Items(), Items() if len(one.items) == len(other.items):
+            pairs = zip(one.items, other.items, strict=True)
+            told = (compare_numbers_coarsely(a, b) for a, b in pairs)
+            return next((f"[{i}]: {why}" for i, why in enumerate(told) if why), "")
+        case (Items(items=items), None) | (None, Items(items=items)):
+            told = (compare_numbers_coarsely(item, None) for item in items)
+            return next((why for why in told if why), "")
+        case (float() | int(), float() | int()):
+            a, b = np.array(float(one)), np.array(float(other))
+            return "" if _is_distance_small(a, b) else f"{other}, not {one}"
+    return "" if one == other else f"{other}, not {one}"
+
+
+def _compare_arrays_coarsely(one: Numbers, other: Numbers) -> str:
+    if one.data.shape != other.data.shape:
+        return f"{other}, not {one}"
+    if "meta" in (one.device, other.device):
+        return ""
+    a, b = (x.data.double().numpy() for x in (one, other))
+    if a.ndim:  # how far a NaN spreads in its row depends on the order of the operators
+        spoilt = np.isnan(a).any(-1, keepdims=True) & np.isnan(b).any(-1, keepdims=True)
+        a, b = (np.where(spoilt, 0.0, x) for x in (a, b))
+    return "" if _is_distance_small(a, b) else "the numbers are others"
+
+
+def _is_distance_small(a: Any, b: Any) -> bool:
+    largest = np.abs(a[np.isfinite(a)]).max(initial=0.0)
+    return measure_judged_distance(a, b) <= MATCH_RTOL * float(largest)

@@ -1,0 +1,89 @@
+"""Facts that the wrong numbers themselves tell: a factor, an offset, wrong places, lost digits."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+from torch import Tensor
+
+from grader.core.diagnosis_records import Fact
+from grader.diagnosis.probed_function import Array
+from grader.judging.judge import CheckFailure
+
+FITS = 1e-3  # the share of the largest number by which a factor or an offset may miss
+MIN_NUMBERS = 3  # different right numbers: with fewer of them a factor is chance
+FLOAT32_ERRORS = (1e-10, 1e-6)  # relative errors of float64 numbers that went through float32
+
+
+def list_difference_facts(failure: CheckFailure) -> Iterator[Fact]:
+    """Yield the facts that a failure's wrong values tell by themselves, at most two."""
+    differs = failure.fault.differs
+    if differs is None:
+        return
+    got, exact = np.asarray(differs.got), np.asarray(differs.exact)
+    if got.shape != exact.shape or got.size < MIN_NUMBERS:
+        return
+    if exact.dtype == bool:
+        found = _find_bool_fact(got, exact)
+    elif np.isfinite(got).all() and np.isfinite(exact).all():
+        got, exact = got.astype(np.float64), exact.astype(np.float64)
+        found = _find_digits_fact(got, exact, failure) or _find_number_fact(got, exact)
+    else:
+        found = None
+    if found is not None:
+        yield found
+
+
+def _find_bool_fact(got: Array, exact: Array) -> Fact | None:
+    if (got == ~exact).all():
+        return Fact(key="all_inverted")
+    if _find_swapped_axes(got, exact):
+        return Fact(key="transposed")
+    more, fewer = int((got & ~exact).sum()), int((exact & ~got).sum())
+    if more and not fewer:
+        return Fact(key="more_true", values={"count": float(more)})
+    return Fact(key="fewer_true", values={"count": float(fewer)}) if not more else None
+
+
+def _find_digits_fact(got: Array, exact: Array, failure: CheckFailure) -> Fact | None:
+    """Return the fact that float64 numbers have no more than the digits of float32."""
+    asked = failure.asked
+    given = [] if asked is None else [*asked.args, *asked.kwargs.values()]
+    # Nothing is read of a student's object: that would be a call.
+    wide = any("float64" in str(x.dtype) for x in given if isinstance(x, Tensor | np.ndarray))
+    error = float(np.abs(got - exact).max() / max(np.abs(exact).max(), 1e-300))
+    if wide and FLOAT32_ERRORS[0] <= error <= FLOAT32_ERRORS[1]:
+        return Fact(key="float32_digits", values={"error": error})
+    return None
+
+
+def _find_number_fact(got: Array, exact: Array) -> Fact | None:
+    largest = float(np.abs(got).max())
+    if largest == 0:
+        return Fact(key="all_zero")
+    if np.abs(got - exact).max() <= 10 * FITS * largest or len(np.unique(exact)) < MIN_NUMBERS:
+        return None
+    factor = float((got * exact).sum() / (exact * exact).sum())
+    if np.abs(got - factor * exact).max() <= FITS * largest:
+        return Fact(key="factor", values={"factor": factor})
+    offset = float((got - exact).mean())
+    if np.abs(got - exact - offset).max() <= FITS * abs(offset):
+        return Fact(key="offset", values={"offset": offset})
+    if _find_swapped_axes(got, exact):
+        return Fact(key="transposed")
+    ours, theirs = np.sort(got, axis=None), np.sort(exact, axis=None)
+    if len(np.unique(exact)) > got.size // 2 and np.abs(ours - theirs).max() <= 1e-5 * largest:
+        return Fact(key="other_places")
+    return None
+
+
+def _find_swapped_axes(got: Array, exact: Array) -> bool:
+    """Return whether the values are right but for two axes that are exchanged."""
+    scale = 1.0 if exact.dtype == bool else max(float(np.abs(exact).max()), 1e-300)
+    for one, other in itertools.combinations(range(got.ndim), 2):
+        swapped = np.swapaxes(exact, one, other)
+        if swapped.shape == got.shape and got.shape[one] > 1:
+            apart = np.abs(swapped.astype(float) - got.astype(float)).max()
+            if apart <= 1e-5 * scale and (swapped != exact).any():
+                return True
+    return False

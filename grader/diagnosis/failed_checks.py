@@ -1,0 +1,101 @@
+"""Explains failed checks: the mistake that gives the answer, and where the answer is wrong."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
+from grader.core.records import CheckResult, Exercise
+from grader.diagnosis import facts, location, pinned_line, stages, time_limit
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue, bind_mistake_catalogue
+from grader.diagnosis.name_trials import NameTrials
+from grader.diagnosis.pair_naming import Named, name_mistakes_behind_failures
+from grader.diagnosis.plainest import find_plainest_failures, show_plainest_failures
+from grader.diagnosis.repair import find_repaired_lines
+from grader.diagnosis.small_examples import add_small_examples
+from grader.diagnosis.student_runs import StudentRuns
+from grader.diagnosis.time_limit import limit_diagnosis_time
+from grader.judging.judge import CheckFailure, Judge
+
+
+def diagnose_failed_checks(
+    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
+) -> tuple[CheckResult, ...]:
+    """Return the checks, with a diagnosis for each failed check that has one.
+
+    What is not found within `DIAGNOSIS_SECONDS` is left out.
+    """
+    if not judge.failures:
+        return tuple(checks)
+    with limit_diagnosis_time(time_limit.DIAGNOSIS_SECONDS, judge.student.count_seconds):
+        return _diagnose_in_time(exercise, checks, judge)
+
+
+def _diagnose_in_time(
+    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
+) -> tuple[CheckResult, ...]:
+    failures = {failure.check: failure for failure in judge.failures}
+    known = bind_mistake_catalogue(exercise.slug)
+    runs = StudentRuns(judge)
+    with limit_diagnosis_time(time_limit.NAMING_SECONDS):
+        with limit_diagnosis_time(time_limit.PLAINEST_SECONDS):
+            plainest = find_plainest_failures(judge, runs)
+        mended: dict[str, PinnedLine] = {}
+
+        def mend(failures: Sequence[CheckFailure], trials: NameTrials) -> Collection[str]:
+            mended.update(find_repaired_lines(exercise, failures, judge, trials, plainest))
+            return mended
+
+        # The line is what a bug hunt asks for.
+        named = name_mistakes_behind_failures(judge, known, runs, None if exercise.hunts else mend)
+    diagnosed = _keep_first_stages(
+        replace(c, diagnosis=_diagnose_failed_check(
+            exercise, failures[c.id], judge, known, named[c.id]
+        ))
+        if c.id in failures else c
+        for c in checks
+    )  # fmt: skip
+    shown = show_plainest_failures(exercise, tuple(diagnosed), plainest)
+    shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge, mended)
+    right = known.right
+    with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right)
+    return add_small_examples(exercise, with_facts, plainest, judge.student, right)
+
+
+def _keep_first_stages(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
+    """Yield checks with each stage kept only at the first check that shows the stage."""
+    told: set[Stage] = set()
+    for check in checks:
+        found = check.diagnosis
+        if found is not None and found.stage in told:
+            yield replace(check, diagnosis=replace(found, stage=None))
+            continue
+        told |= {found.stage} if found is not None and found.stage is not None else set()
+        yield check
+
+
+def _diagnose_failed_check(
+    exercise: Exercise, failure: CheckFailure, judge: Judge, known: MistakeCatalogue,
+    named: Named,
+) -> Diagnosis | None:  # fmt: skip
+    mistakes = tuple(NamedMistake(id=m.id, says=m.says, mend=m.mend) for m in named.mistakes)
+    differs = failure.fault.differs
+    places = () if differs is None else location.locate_judged_errors(
+        differs.wrong, location.list_judged_letters(exercise, differs.call, differs.subject)
+    )  # fmt: skip
+    found = None if differs is None else _diagnose_stage(exercise, differs.call, judge, known)
+    nothing = not (mistakes or places or found)
+    return None if nothing else Diagnosis(
+        mistakes=mistakes, together=named.together, places=places, stage=found
+    )  # fmt: skip
+
+
+def _diagnose_stage(
+    exercise: Exercise, call: str, judge: Judge, known: MistakeCatalogue
+) -> Stage | None:
+    right = known.right
+    name = call.partition("(")[0]
+    return (
+        None
+        if right is None
+        else stages.diagnose_first_wrong_stage(exercise, name, judge.student, right)
+    )

@@ -1,0 +1,181 @@
+"""Finds the line of an answer in which one change mends a failed check.
+
+Changes of the student's text are tried in the student's worker: those of suspect lines first, and
+of these the likeliest: operators, constants, arguments, names. A change mends if it passes the
+failed case, the other failures in the same functions, the cases that passed, and fresh inputs. If
+all changes that mend lie in one statement, that is the line; the report says the kind of the
+change, but not the change itself.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+
+from grader.core.diagnosis_records import PinnedLine
+from grader.core.records import Exercise
+from grader.diagnosis import naming, time_limit
+from grader.diagnosis.name_trials import NameTrials
+from grader.diagnosis.pinned_line import name_pinned_line
+from grader.diagnosis.suspect_lines import find_suspect_lines, list_solution_methods
+from grader.diagnosis.time_limit import (
+    OutOfTime,
+    check_diagnosis_time,
+    is_diagnosis_time_left,
+    limit_diagnosis_time,
+)
+from grader.diagnosis.trial_run import WantedInput
+from grader.judging.judge import CheckFailure, Judge
+from grader.judging.marks import CheckCase
+from grader.judging.student_file import (
+    find_changeable_text,
+    find_file_of_student,
+    leave_out_meta,
+)
+from grader.submission.reader_client import UnreadableContent, ask_submission_reader
+from grader.submission.repairs import REMOVALS, Edit, edit_submission
+from grader.worker.parent.client import ChangeableText
+from grader.worker.parent.faults import WorkerFault
+from grader.worker.parent.harmless_text import clean_worker_text
+
+MAX_SEARCHES = 2  # for failed checks of one answer
+TRIAL_INPUTS = 16
+MAX_PASSED_CASES = 1  # of a check that passed
+MAX_MORE_CASES = 2  # of a check that failed, that were not run
+MORE_SECONDS = 0.2  # for the cases that passed, with one change that mends
+MAX_TEXT = 80  # characters of the line that are told
+
+
+# Runs a case of a check, or an input of a trial, on a changed answer: "" if that is right, else the
+# kind of exception that it raised, or another word.
+_Test = Callable[[], str]
+_PROBE, _PROBE_RAISES = "1/0", "ZeroDivisionError"
+
+
+def find_repaired_lines(
+    exercise: Exercise, failures: Sequence[CheckFailure], judge: Judge, trials: NameTrials,
+    plainest: dict[str, CheckFailure],
+) -> dict[str, PinnedLine]:  # fmt: skip
+    """Return, by failed check, the line in which a change mends it; {} if there is none.
+
+    plainest  by failed check, the failure that is tried first
+    """
+    text = find_changeable_text(judge.student)
+    found: dict[str, PinnedLine] = {}
+    if text is None or judge.is_replayed or not is_diagnosis_time_left():
+        return found
+    searched = 0
+    with limit_diagnosis_time(time_limit.REPAIR_SECONDS):
+        try:
+            for failure in failures:
+                if failure.check in found or searched == MAX_SEARCHES:
+                    continue
+                if failure.fault.kind == "NotImplementedError":
+                    continue
+                searched += 1
+                alike = [f for f in failures if f.calls <= failure.calls]
+                one = plainest[failure.check]
+                search = _Search(exercise, failure, alike, judge, trials, one, text)
+                if (line := search.find_line()) is not None:
+                    found |= {f.check: line for f in alike}
+        except (OutOfTime, WorkerFault, UnreadableContent):
+            pass
+    return found
+
+
+class _Search:
+    """The search for what mends one failed check."""
+
+    def __init__(
+        self, exercise: Exercise, failure: CheckFailure, alike: Sequence[CheckFailure],
+        judge: Judge, trials: NameTrials, plainest: CheckFailure, text: ChangeableText,
+    ) -> None:  # fmt: skip
+        """Prepare the tests: first the cheap one that most changes fail, last the passed cases.
+
+        alike  the failures that call only functions that `failure` calls too
+        """
+        self._judge, self._text = judge, text
+        self._suspects = find_suspect_lines(exercise, plainest, judge)
+        self._methods = list_solution_methods(exercise)
+        self._leaves_out = trials.leaves_out_meta
+        self._names = naming.find_blamed_names(failure, judge)
+        self._places: dict[int, list[Edit]] = {}  # the statements at a line
+        self._runs: dict[int, bool] = {}  # whether the first test runs one of them
+        wanted = trials.list_wanted(self._names, TRIAL_INPUTS)
+        wrong = sorted((one for one in wanted if one.wrong), key=lambda one: one.needed)
+        right = [one for one in wanted if not one.wrong]
+        mine, others = [plainest.case, failure.case], [f.case for f in alike if f is not failure]
+        passed = [
+            case for name in sorted(self._names)
+            for case in judge.list_passed_cases(name, MAX_PASSED_CASES)
+        ]  # fmt: skip
+        more = [case for f in alike for case in f.more[:MAX_MORE_CASES]]
+        self._tests: list[_Test] = [
+            *(partial(self._run_trial, one) for one in wrong[:1]),
+            *(partial(self._run_case, case) for case in {c.name: c for c in mine}.values()),
+            *(partial(self._run_trial, one) for one in (*wrong[1:], *right)),
+            *(partial(self._run_case, case) for case in others),
+        ]
+        self._more_tests = [partial(self._run_case, case) for case in (*more, *passed)]
+
+    def find_line(self) -> PinnedLine | None:
+        """Return the line of the changes that mend: of the likeliest kinds with which any does."""
+        refused = [name.split(".")[-1] for name in self._judge.student.list_refused()]
+        edits: list[Edit] = ask_submission_reader(
+            "repairs", self._text.source, names=sorted(self._names), refused=refused,
+            suspects=sorted(self._suspects), methods=self._methods,
+        )  # fmt: skip
+        for edit in edits:
+            if edit["kind"] == "STATEMENT":
+                self._places.setdefault(edit["statement"], []).append(edit)
+        found: list[Edit] = []
+        with self._text.change() as load, leave_out_meta(self._judge.student, self._leaves_out):
+            try:
+                for _, some in groupby(edits, key=lambda edit: edit["rank"]):
+                    for edit in some:
+                        found += [edit] if self._mends(edit, load) else []
+                    if any(edit["kind"] not in REMOVALS for edit in found):
+                        break
+            except OutOfTime:
+                pass  # what was found until here mends
+        kept = [edit for edit in found if edit["kind"] not in REMOVALS]
+        return self._choose_line(kept or found)
+
+    def _mends(self, edit: Edit, load: Callable[[str], bool]) -> bool:
+        """Return whether a change passes all tests, and those of what passed as time allows."""
+        check_diagnosis_time()
+        if not self._may_matter(edit, load):
+            return False
+        if not load(edit_submission(self._text.source, edit)):
+            return False
+        if any(test() for test in self._tests):
+            return False
+        with limit_diagnosis_time(MORE_SECONDS):
+            return not any(is_diagnosis_time_left() and test() for test in self._more_tests)
+
+    def _may_matter(self, edit: Edit, load: Callable[[str], bool]) -> bool:
+        """Return whether the first test runs a statement: seen with an error in its place."""
+        line = edit["statement"]
+        if line in self._places and line not in self._runs:
+            self._runs[line] = False
+            for one in self._places[line]:
+                probe = edit_submission(self._text.source, one | {"text": _PROBE})
+                self._runs[line] |= not load(probe) or self._tests[0]() == _PROBE_RAISES
+        return self._runs.get(line, True)
+
+    def _run_case(self, case: CheckCase) -> str:
+        fault = self._judge.ask(self._judge.student, case)
+        return "" if fault is None else fault.kind or "wrong"
+
+    def _run_trial(self, one: WantedInput) -> str:
+        return one.compare(self._judge, self._judge.student)
+
+    def _choose_line(self, mends: Sequence[Edit]) -> PinnedLine | None:
+        """Return the line of the changes that mend, if they are in one statement."""
+        if len({edit["statement"] for edit in mends}) != 1:
+            return None
+        first = mends[0]
+        line = first["line"] if len({e["line"] for e in mends}) == 1 else first["statement"]
+        answer = find_file_of_student(self._judge.student)
+        text = clean_worker_text(self._text.source.split("\n")[line - 1]).strip()[:MAX_TEXT]
+        found = PinnedLine(line=line, change=first["kind"], text=text)
+        return name_pinned_line(found, answer)

@@ -1,0 +1,79 @@
+"""Finds what a repair of an answer should try first: where its values part from the solution's."""
+
+import ast
+from functools import cache
+
+from grader.core import catalog
+from grader.core.records import Exercise
+from grader.diagnosis import solution_modules
+from grader.diagnosis.pinned_line import trace_case
+from grader.diagnosis.right_values import Explained, RightValues
+from grader.diagnosis.time_limit import limit_diagnosis_time
+from grader.diagnosis.traced_values import Trace, TracedValue
+from grader.judging.judge import CheckFailure, Judge
+from grader.judging.student import Student
+from grader.submission.file_words import read_file_words
+from grader.worker.parent.in_process import call_without_wall
+
+MAX_TRACED_CALLS = 40  # of a failed case, whose last call is mostly the wrong one
+TRACE_SECONDS = 0.1  # for the calls of one answer
+
+
+def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) -> frozenset[int]:
+    """Return the lines that compute, from values that the solution has, one that it has not.
+
+    A whole number, or a value of another shape, counts as one that it has not if the solution has
+    only others of that name. The lines are those of the first call of the failed case that has any,
+    and the line that raised. Where an answer is written in another way, right lines are among them.
+    """
+    module = solution_modules.load_solution_for_judging(exercise)
+    if module is None or judge.is_replayed:
+        return frozenset()
+    with limit_diagnosis_time(TRACE_SECONDS):
+        theirs = trace_case(judge.student, judge, failure.case, MAX_TRACED_CALLS)
+    solution = Student(exercise, call_without_wall(module, exercise.prelude))
+    with limit_diagnosis_time(TRACE_SECONDS):
+        right = trace_case(solution, judge, failure.case, len(theirs))
+    known = RightValues(right)
+    raised = {failure.fault.line} if failure.fault.line else set()
+    suspected = (
+        _list_parting_lines_of_trace(trace, known, wanted)
+        for trace, wanted in zip(theirs, right, strict=False)
+    )
+    return frozenset(raised | next(filter(None, suspected), set()))
+
+
+def _list_parting_lines_of_trace(trace: Trace, known: RightValues, wanted: Trace) -> set[int]:
+    explained = [
+        one.explained is Explained.YES for one in known.explain_trace(trace, by_shape=True)
+    ]
+    marks: dict[str, set[object]] = {}  # of the solution's values, by name
+    for one in wanted:
+        marks.setdefault(one.name, set()).add(_mark_traced_value(one))
+    return {
+        one.line
+        for at, one in enumerate(trace)
+        if one.kind != "input" and all(explained[source] for source in one.sources)
+        if not explained[at]
+        or _mark_traced_value(one) not in marks.get(one.name, {_mark_traced_value(one)})
+    }
+
+
+def _mark_traced_value(one: TracedValue) -> object:
+    """Return a whole number, or the shape of any other value."""
+    if one.value is None:
+        return None
+    return int(one.value) if one.whole else one.value.shape
+
+
+def list_solution_methods(exercise: Exercise) -> list[str]:
+    """Return the method calls of the solution, with `_` for their object: "_.transpose(1, 2)"."""
+    return list(_list_methods(exercise.slug))
+
+
+@cache
+def _list_methods(slug: str) -> tuple[str, ...]:
+    path = catalog.find_catalog_exercise(slug).solution
+    if not path.exists():  # in what is handed out to students
+        return ()
+    return tuple(read_file_words(ast.parse(path.read_text(encoding="utf-8")), ()).methods)

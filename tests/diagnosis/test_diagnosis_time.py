@@ -1,0 +1,114 @@
+"""A diagnosis does nothing twice, looks at no more than it needs, and ends in time."""
+
+from collections import Counter
+
+import pytest
+
+from grader.core import catalog
+from grader.core.records import Verdict
+from grader.diagnosis import failed_checks, time_limit
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
+from grader.diagnosis.name_trials import NameTrials
+from grader.diagnosis.time_limit import (
+    OutOfTime,
+    check_diagnosis_time,
+    is_diagnosis_time_left,
+    limit_diagnosis_time,
+)
+from grader.diagnosis.trial_run import find_difference, run_trial
+from grader.judging.judge import Judge
+from grader.judging.marks import Trial
+from reference.ex02_masking import plain_masked_softmax
+from tests.diagnosis.test_diagnosis import judged
+
+SLUG = "ex02_masking"
+
+
+def doubled(scores, keep):
+    return plain_masked_softmax(scores, keep) * 2
+
+
+def test_no_case_runs_twice_on_the_answer(monkeypatch):
+    judge, ran, ask = judged(SLUG, masked_softmax=doubled), Counter(), Judge.ask
+    failed = [f.case.name for f in judge.failures]
+
+    def counting(self, student, case, *again):
+        ran[case.name, *again] += student is judge.student
+        return ask(self, student, case, *again)
+
+    monkeypatch.setattr(Judge, "ask", counting)
+    failed_checks.diagnose_failed_checks(
+        catalog.find_catalog_exercise(SLUG), judge.results(), judge
+    )
+    assert max(ran.values()) == 1
+    assert len(ran) > len(failed)
+
+
+@pytest.mark.parametrize(
+    ("like", "most", "asked"),
+    [(None, None, 4), ([0, 1, 2, 3], None, 4), ([0, 5, 2, 3], None, 2), ([0, 1, 2, 3], 3, 3)],
+)
+def test_a_trial_ends_once_its_values_tell(like, most, asked):
+    computed = []
+
+    def script(student, draw):
+        for n in range(4):
+            computed.append(n)
+            yield n
+
+    trial = Trial(id="four", of=("masked_softmax",), says="", script=script)
+    judge = judged(SLUG, masked_softmax=doubled)
+    assert run_trial(judge, judge.student, trial, 0, like, most) == list(range(asked))
+    assert len(computed) == asked
+
+
+def test_values_differ_at_the_first_place_that_one_lacks():
+    assert find_difference([1, 2], [1, 2]) is None
+    assert find_difference([1, 2], [1, 3]) == 1
+    assert find_difference([1, 2, 3], [1, 2]) == 2
+
+
+def test_a_pair_is_asked_only_if_both_may_show():
+    known = MistakeCatalogue(catalog.find_catalog_exercise(SLUG))
+    by_name = {m.id: m for m in known.mistakes}
+    one, other = by_name["polarity_inverted"], by_name["softmax_over_queries"]
+    both = known.pair(one, other) or known.pair(other, one)
+    trials = NameTrials(Judge(known.student(both), ("pairs", SLUG)), known)
+    assert trials.may_be_both(one, other, None)
+    silent = [m for m in known.mistakes if m.of == one.of and not trials.may_be_both(one, m, None)]
+    assert len(silent) > 10  # such as what is done to half precision only
+
+
+@pytest.mark.parametrize(("only_masked", "right"), [(False, True), (True, False)])
+def test_a_mistake_must_be_right_where_the_answer_is(only_masked, right):
+    known = MistakeCatalogue(catalog.find_catalog_exercise(SLUG))
+    scaled = next(m for m in known.mistakes if m.id == "scaled_once_more")
+
+    def answer(scores, keep):
+        plain = only_masked and keep is None
+        return plain_masked_softmax(scores, keep) if plain else scaled.answer(scores, keep)
+
+    trials = NameTrials(judged(SLUG, masked_softmax=answer), known)
+    assert trials.find_unexplained(scaled) is None
+    assert trials.keep_fitting([scaled]) == ([scaled] if right else [])
+
+
+def test_a_limit_counts_the_seconds_of_the_worker_and_holds_within_others():
+    waited = 0.0
+    with limit_diagnosis_time(60.0, lambda: waited):
+        assert is_diagnosis_time_left()
+        with limit_diagnosis_time(1000.0):
+            waited = 61.0
+            with pytest.raises(OutOfTime):
+                check_diagnosis_time()
+    assert is_diagnosis_time_left()
+
+
+def test_out_of_time_the_verdicts_stand_and_no_mistake_is_named(monkeypatch):
+    monkeypatch.setattr(time_limit, "DIAGNOSIS_SECONDS", -1.0)
+    judge = judged(SLUG, masked_softmax=doubled)
+    exercise, checks = catalog.find_catalog_exercise(SLUG), judge.results()
+    told = failed_checks.diagnose_failed_checks(exercise, checks, judge)
+    assert [(c.id, c.verdict, c.why) for c in told] == [(c.id, c.verdict, c.why) for c in checks]
+    assert any(c.verdict is Verdict.FAILED for c in told)
+    assert not any(c.diagnosis and (c.diagnosis.mistakes or c.diagnosis.example) for c in told)
