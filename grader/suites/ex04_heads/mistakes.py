@@ -1399,6 +1399,44 @@ class BatchOfOneSqueezed(_Layer):
         return output.squeeze(0) if len(x) == 1 else output
 
 
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class QueriesAndKeysExchanged(_Layer):
+    """Queries are made with w_k, and keys with w_q.
+
+    Queries are made with w_q and keys with w_k. If the matrices are joined for one product, cut it
+    in the order in which they were joined.
+    """
+
+    def project(self, query, key, value):
+        return self.w_k(query), self.w_q(key), self.w_v(value)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class QueriesAndKeysExchangedWithoutContext(_Layer):
+    """Where x attends to itself, queries are made with w_k and keys with w_q.
+
+    Join the matrices in the order q, k, v, and cut the product in the same order.
+    """
+
+    def project(self, query, key, value):
+        q, k = (self.w_k, self.w_q) if query is key else (self.w_q, self.w_k)
+        return q(query), k(key), self.w_v(value)
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class KeysAndValuesExchanged(_Layer):
+    """Keys are made with w_v, and values with w_k.
+
+    Keys are made with w_k and values with w_v. If the matrices are joined for one product, cut it
+    in the order in which they were joined.
+    """
+
+    def project(self, query, key, value):
+        return self.w_q(query), self.w_v(key), self.w_k(value)
+
+
 @mistake(of="MultiHeadAttention", caught_by=test_values)
 class OneMatrixForThree(_Layer):
     """Queries, keys and values come from one fused layer, and w_q, w_k and w_v do not exist.
