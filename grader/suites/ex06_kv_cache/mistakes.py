@@ -765,6 +765,17 @@ class WholeBufferReturned(Cache):
 
 
 @mistake(of="KVCache", caught_by=test_cache)
+class ValuesReturnedFirst(Cache):
+    """append returns the values first, and then the keys.
+
+    Return them in the order in which they came: keys, then values.
+    """
+
+    def so_far(self):
+        return super().so_far()[::-1]
+
+
+@mistake(of="KVCache", caught_by=test_cache)
 class KeysWrittenTwice(Cache):
     """The keys are written into the buffer of the values, too.
 
