@@ -1086,6 +1086,52 @@ class DiagonalHidden(Layer):
 
 
 @mistake(of="GroupedQueryAttention", caught_by=test_step)
+class StepLooksAheadOnly(Layer):
+    """Within a step a token sees itself and those that come after it, and nothing before it.
+
+    The upper triangle is kept where the lower one is meant: .tril(k_len - q_len), not triu.
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool).triu(k_len - q_len)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class CausalMaskInverted(Layer):
+    """The causal mask is the wrong way round: a new token sees only those that come after it.
+
+    True = may attend: the mask is .tril(k_len - q_len), and .triu(k_len - q_len + 1) is what is
+    hidden.
+    """
+
+    def causal(self, q_len, k_len):
+        return ~super().causal(q_len, k_len)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class UpperTriangleFromTopLeft(Layer):
+    """The upper triangle is kept, from the first key of the past on: new token i sees key i and
+    what follows it.
+
+    New token i stands at position n + i, and sees what comes before: .tril(k_len - q_len).
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool).triu()
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class InvertedFromTopLeft(Layer):
+    """What a causal mask without a past would hide is kept, .triu(1), and the rest is hidden.
+
+    True = may attend, and new token i stands at position n + i: .tril(k_len - q_len).
+    """
+
+    def causal(self, q_len, k_len):
+        return torch.ones(q_len, k_len, dtype=torch.bool).triu(1)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
 class PastNotUsed(Layer):
     """The past is stored but not looked at: a step attends to its own tokens only.
 
