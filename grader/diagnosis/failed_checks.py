@@ -22,19 +22,20 @@ def diagnose_failed_checks(
 ) -> tuple[CheckResult, ...]:
     """Return the checks, with a diagnosis for each failed check that has one.
 
-    What is not found within `DIAGNOSIS_SECONDS` is left out.
+    What is not found within `DIAGNOSIS_SECONDS` is left out. To load the catalogue does not count:
+    it is done once, and may import modules that take longer.
     """
     if not judge.failures:
         return tuple(checks)
+    known = bind_mistake_catalogue(exercise.slug)
     with limit_diagnosis_time(time_limit.DIAGNOSIS_SECONDS, judge.student.count_seconds):
-        return _diagnose_in_time(exercise, checks, judge)
+        return _diagnose_in_time(exercise, checks, judge, known)
 
 
 def _diagnose_in_time(
-    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge
+    exercise: Exercise, checks: Sequence[CheckResult], judge: Judge, known: MistakeCatalogue
 ) -> tuple[CheckResult, ...]:
     failures = {failure.check: failure for failure in judge.failures}
-    known = bind_mistake_catalogue(exercise.slug)
     runs = StudentRuns(judge)
     with limit_diagnosis_time(time_limit.NAMING_SECONDS):
         with limit_diagnosis_time(time_limit.PLAINEST_SECONDS):

@@ -4,6 +4,7 @@ import math
 from typing import ClassVar
 
 import torch
+import torch._dynamo  # PyTorch imports it under a dispatch mode, as that of the prelude, for 2 s
 import torch.nn.functional as F
 
 from grader.judging import mistake
@@ -396,6 +397,28 @@ class KeysNotNormalised(_Self):
         return self.norm_q(q), k, v
 
 
+@mistake(of="SelfAttention", caught_by=test_self_norms)
+class KeysThroughNormQ(_Self):
+    """The keys go through norm_q instead of norm_k.
+
+    Each norm has a weight of its own: q goes through norm_q, and k through norm_k.
+    """
+
+    def normalise(self, q, k, v):
+        return self.norm_q(q), self.norm_q(k), v
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class NormsExchanged(_Self):
+    """The queries go through norm_k, and the keys through norm_q, which RoPE brings to light.
+
+    Each norm has a weight of its own: q goes through norm_q, and k through norm_k.
+    """
+
+    def normalise(self, q, k, v):
+        return self.norm_k(q), self.norm_q(k), v
+
+
 @mistake(of="SelfAttention", caught_by=test_rope)
 class RotatedBeforeTheNorm(_Self):
     """RoPE comes before the norms, whose weights then stretch the pairs out of their angle.
@@ -433,6 +456,49 @@ class HalvesPaired(_Self):
         cos, sin = self.angles(x).cos(), self.angles(x).sin()
         a, b = _wide(*x.chunk(2, -1))
         return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class TurnedTheOtherWay(_Self):
+    """RoPE turns by minus the angle: the signs of both sines are the wrong way round.
+
+    (a, b) becomes (a cos - b sin, a sin + b cos): the minus stands in the first.
+    """
+
+    def angles(self, x):
+        return -super().angles(x)
+
+
+class _Pairs(_Self):
+    """Turns each pair (a, b) as a mistake says."""
+
+    def turn(self, x):
+        cos, sin = self.angles(x).cos(), self.angles(x).sin()
+        [wide] = _wide(x)
+        both = self.turned(wide[..., 0::2], wide[..., 1::2], cos, sin)
+        return torch.stack(both, -1).flatten(-2).to(x.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class NoMinusInThePair(_Pairs):
+    """A pair (a, b) becomes (a cos + b sin, a sin + b cos), which is no rotation.
+
+    The minus is missing: (a cos - b sin, a sin + b cos).
+    """
+
+    def turned(self, a, b, cos, sin):
+        return a * cos + b * sin, a * sin + b * cos
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class TwoMinusesInThePair(_Pairs):
+    """A pair (a, b) becomes (a cos - b sin, b cos - a sin), which is no rotation.
+
+    One minus is too many: (a cos - b sin, a sin + b cos).
+    """
+
+    def turned(self, a, b, cos, sin):
+        return a * cos - b * sin, b * cos - a * sin
 
 
 @mistake(of="SelfAttention", caught_by=test_self_precision)
@@ -827,6 +893,28 @@ class ImageKeysNotNormalised(_Cross):
 
     def read_image(self, q, image, keep):
         return self.attend(q, self.k_img(image), self.v_img(image), None)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class TextKeysThroughNormQ(_Cross):
+    """The text's keys go through norm_q instead of norm_k.
+
+    Each norm has a weight of its own: norm_q is for the queries alone.
+    """
+
+    def read_text(self, q, text, keep):
+        return self.attend(q, self.norm_q(self.k(text)), self.v(text), keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class ImageKeysThroughNormK(_Cross):
+    """The image's keys go through norm_k, like the text's.
+
+    The image has a norm of its own: norm_k_img(k_img(image)).
+    """
+
+    def read_image(self, q, image, keep):
+        return self.attend(q, self.norm_k(self.k_img(image)), self.v_img(image), None)
 
 
 @mistake(of="CrossAttention", caught_by=test_cross)
