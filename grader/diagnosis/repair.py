@@ -2,9 +2,9 @@
 
 Changes of the student's text are tried in the student's worker: those of suspect lines first, and
 of these the likeliest: operators, constants, arguments, names. A change mends if it passes the
-failed case, the other failures in the same functions, the cases that passed, and fresh inputs. If
-all changes that mend lie in one statement, that is the line; the report says the kind of the
-change, but not the change itself.
+failed case, every other failure that runs the changed code, the cases that passed, and fresh
+inputs. If all changes that mend lie in one statement, that is the line; the report says the kind of
+the change, but not the change itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ MAX_TEXT = 80  # characters of the line that are told
 # Runs a case of a check, or an input of a trial, on a changed answer: "" if that is right, else the
 # kind of exception that it raised, or another word.
 _Test = Callable[[], str]
-_PROBE, _PROBE_RAISES = "1/0", "ZeroDivisionError"
+_PROBE, _PROBE_RAISES = "(1/0)", "ZeroDivisionError"
 
 
 def find_repaired_lines(
@@ -73,8 +73,9 @@ def find_repaired_lines(
                     continue
                 searched += 1
                 alike = [f for f in failures if f.calls <= failure.calls]
+                rest = [f for f in failures if f not in alike]
                 one = plainest[failure.check]
-                search = _Search(exercise, failure, alike, judge, trials, one, text)
+                search = _Search(exercise, failure, alike, rest, judge, trials, one, text)
                 if (line := search.find_line()) is not None:
                     found |= {f.check: line for f in alike}
         except (OutOfTime, WorkerFault, UnreadableContent):
@@ -87,11 +88,13 @@ class _Search:
 
     def __init__(
         self, exercise: Exercise, failure: CheckFailure, alike: Sequence[CheckFailure],
-        judge: Judge, trials: NameTrials, plainest: CheckFailure, text: ChangeableText,
+        rest: Sequence[CheckFailure], judge: Judge, trials: NameTrials, plainest: CheckFailure,
+        text: ChangeableText,
     ) -> None:  # fmt: skip
         """Prepare the tests: first the cheap one that most changes fail, last the passed cases.
 
         alike  the failures that call only functions that `failure` calls too
+        rest   all other failures that no mistake explains
         """
         self._judge, self._text = judge, text
         self._suspects = find_suspect_lines(exercise, plainest, judge)
@@ -100,6 +103,7 @@ class _Search:
         self._names = naming.find_blamed_names(failure, judge)
         self._places: dict[int, list[Edit]] = {}  # the statements at a line
         self._runs: dict[int, bool] = {}  # whether the first test runs one of them
+        self._rest = [f.case for f in rest if f.fault.kind != "NotImplementedError"]
         wanted = trials.list_wanted(self._names, TRIAL_INPUTS)
         wrong = sorted((one for one in wanted if one.wrong), key=lambda one: one.needed)
         right = [one for one in wanted if not one.wrong]
@@ -141,7 +145,10 @@ class _Search:
         return self._choose_line(kept or found)
 
     def _mends(self, edit: Edit, load: Callable[[str], bool]) -> bool:
-        """Return whether a change passes all tests, and those of what passed as time allows."""
+        """Return whether a change passes all tests, and those of what passed as time allows.
+
+        A failure in other functions that runs the changed code has to pass too.
+        """
         check_diagnosis_time()
         if not self._may_matter(edit, load):
             return False
@@ -150,17 +157,25 @@ class _Search:
         if any(test() for test in self._tests):
             return False
         with limit_diagnosis_time(MORE_SECONDS):
-            return not any(is_diagnosis_time_left() and test() for test in self._more_tests)
+            if any(is_diagnosis_time_left() and test() for test in self._more_tests):
+                return False
+        failing = [case for case in self._rest if self._run_case(case)]
+        return not any(self._is_run(edit, partial(self._run_case, c), load) for c in failing)
 
     def _may_matter(self, edit: Edit, load: Callable[[str], bool]) -> bool:
         """Return whether the first test runs a statement: seen with an error in its place."""
         line = edit["statement"]
         if line in self._places and line not in self._runs:
-            self._runs[line] = False
-            for one in self._places[line]:
-                probe = edit_submission(self._text.source, one | {"text": _PROBE})
-                self._runs[line] |= not load(probe) or self._tests[0]() == _PROBE_RAISES
+            self._runs[line] = self._is_run(edit, self._tests[0], load)
         return self._runs.get(line, True)
+
+    def _is_run(self, edit: Edit, test: _Test, load: Callable[[str], bool]) -> bool:
+        """Return whether a test runs the statement of a change, or else what is changed in it."""
+        for one in self._places.get(edit["statement"], [edit]):
+            probe = edit_submission(self._text.source, one | {"text": _PROBE})
+            if not load(probe) or test() == _PROBE_RAISES:
+                return True
+        return False
 
     def _run_case(self, case: CheckCase) -> str:
         fault = self._judge.ask(self._judge.student, case)

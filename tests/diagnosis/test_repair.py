@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from grader.diagnosis import failed_checks, pair_naming, repair, time_limit
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
 from grader.judging import suite_runner
+from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.worker.parent import supervisor
@@ -82,6 +84,29 @@ def test_an_exception_is_traced_to_the_line_that_leads_to_it():
         "ex01_softmax", ("x: torch.Tensor, dim: int = -1", "x: torch.Tensor, dim: int = 1")
     )
     assert found is not None and found.change == "DEFAULT" and text.startswith("def softmax(")
+
+
+def still_wrong(student):
+    """A check of another function that runs the numbers of the one with the slip, and fails."""
+    student.softmax_numpy(np.zeros((2, 3)))
+    raise StudentFault("wrong for another reason, too")
+
+
+def wrong_elsewhere():
+    """A check that runs nothing of it."""
+    raise StudentFault("wrong by itself")
+
+
+@pytest.mark.parametrize("check, told", [(still_wrong, False), (wrong_elsewhere, True)])
+def test_a_change_has_to_mend_every_failure_that_runs_it(check, told):
+    judge, _ = judged("ex01_softmax", SLIP)
+    exercise, first = catalog.find_catalog_exercise("ex01_softmax"), judge.failures[0]
+    case = replace(first.case, name="other", function=check, params={})
+    other = replace(first, check="other", case=case, more=(), calls=frozenset({"softmax"}))
+    trials = NameTrials(judge, MistakeCatalogue(exercise))
+    plainest = {f.check: f for f in (first, other)}
+    found = repair.find_repaired_lines(exercise, [first, other], judge, trials, plainest)
+    assert (first.check in found) == told and "other" not in found
 
 
 def test_two_slips_have_no_line():
