@@ -2,7 +2,7 @@
 
 from torch import float32
 
-from grader.judging import expect_shapes
+from grader.judging import expect, expect_shapes
 from reference import ex13_mla as reference
 
 
@@ -29,6 +29,7 @@ def new_layers(student, draw, device, sizes, dtype, change=None):
     """
     layer = student.MultiHeadLatentAttention(*sizes)
     right = reference.MultiHeadLatentAttention(*sizes)
+    expect_no_more(names_in_state(layer), parameters(sizes), "bias")  # it would be a drawn one
     layer.to(device, dtype)
     expect_shapes(layer, parameters(sizes))
     state = {name: _drawn(draw, shape, dtype) for name, shape in parameters(sizes).items()}
@@ -36,6 +37,19 @@ def new_layers(student, draw, device, sizes, dtype, change=None):
     layer.load_state_dict(theirs, strict=False)  # buffers of the student's own are welcome
     right.load_state_dict(state)
     return layer, right
+
+
+def names_in_state(layer):
+    """Return the names in a layer's state dict."""
+    state = layer.state_dict()
+    expect(isinstance(state, dict), "state_dict() should give a dict of tensors by name")
+    return {str(name) for name in state}
+
+
+def expect_no_more(names, wanted, ending=""):
+    """Pass if a state dict has no name with this ending that is not wanted."""
+    more = sorted(name for name in names.difference(wanted) if name.endswith(ending))
+    expect(not more, f"the state dict has {', '.join(more)}, which should not be in it")
 
 
 def new_weights(draw, layer, right, sizes):

@@ -47,6 +47,11 @@ def _absorbed(layer, parts, w_k, w_v, scale=None):
     return weights @ latents[:, None] @ w_v.mT
 
 
+def with_bias(layer):
+    """A new nn.Linear of the same widths, with a bias."""
+    return torch.nn.Linear(layer.in_features, layer.out_features)
+
+
 # The rotation
 
 
@@ -613,6 +618,46 @@ class PositionsRestart(_Layer):
 
 
 @mistake(of=OF, caught_by=test_with_cache)
+class StepAtZero(_Layer):
+    """A single new token stands at position 0, whatever is in the cache.
+
+    It stands at position cache.length, as the first of many would.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        self.alone = x.shape[1] == 1
+        return super().forward(x, cache, absorbed)
+
+    def start(self, cache):
+        return 0 if self.alone else super().start(cache)
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class QueriesAtZero(_Layer):
+    """The queries are rotated from position 0 on in every call; the keys are at their places.
+
+    Query and key of one token stand at one position: the first at cache.length.
+    """
+
+    def rotate(self, x, start):
+        return super().rotate(x, 0)
+
+    def rotate_key(self, x, start):
+        return super().rotate(x, start)
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class KeysAtZero(_Layer):
+    """The keys are rotated from position 0 on in every call; the queries are at their places.
+
+    Query and key of one token stand at one position: the first at cache.length.
+    """
+
+    def rotate_key(self, x, start):
+        return super().rotate(x, 0)
+
+
+@mistake(of=OF, caught_by=test_with_cache)
 class KeysRotatedTwice(_Layer):
     """The keys that come out of the cache are rotated again.
 
@@ -909,6 +954,38 @@ class InputOverwritten(_Layer):
         output = super().forward(x, cache, absorbed)
         x.data.mul_(2)
         return output
+
+
+@mistake(of=OF, caught_by=test_values)
+class OutputWithABias(_Layer):
+    """o_proj has a bias, for nn.Linear makes one by itself.
+
+    nn.Linear(H * value_dim, d_model, bias=False): no projection has a bias.
+    """
+
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.o_proj = with_bias(self.o_proj)
+
+
+@mistake(of=OF, caught_by=test_values)
+class BiasEverywhere(_Layer):
+    """The projections have biases, for nn.Linear makes them by itself.
+
+    Give each nn.Linear bias=False: no projection has a bias.
+    """
+
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        for name, layer in list(self.named_children()):
+            if isinstance(layer, torch.nn.Linear):
+                setattr(self, name, with_bias(layer))
+
+    def naive(self, q_nope, q_rope, latents, k_ropes):
+        both = torch.nn.functional.linear(latents, *map(self.up, self.kv_b_proj.parameters()))
+        k, v = both.unflatten(-1, (self.heads, -1)).transpose(1, 2).tensor_split((self.nope,), -1)
+        scores = self.up(q_nope) @ k.mT + self.up(q_rope) @ k_ropes[:, None].mT
+        return self.weights(scores) @ v
 
 
 @mistake(of=OF, caught_by=test_parameters)
