@@ -534,6 +534,34 @@ class SharedPool(PlainPagedKVCache):
 
 
 @mistake(of="PagedKVCache", caught_by=test_pool)
+class TablesOfTheClass(PlainPagedKVCache):
+    """The block tables belong to the class, so that sequences of two caches share one table.
+
+    Make them in __init__ as attributes of self, for every cache anew.
+    """
+
+    shared_tables = {}  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.tables = self.shared_tables
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class TablesAndLengthsOfTheClass(TablesOfTheClass):
+    """The block tables and the lengths belong to the class: two caches have the same sequences.
+
+    Make them in __init__ as attributes of self, for every cache anew.
+    """
+
+    shared_lengths = {}  # noqa: RUF012 (that is the mistake)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.lengths = self.shared_lengths
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
 class DtypeNotConverted(PlainPagedKVCache):
     """append fails when the tokens have another dtype than the cache.
 

@@ -175,23 +175,28 @@ def test_paged(student, draw, device, batch):
 
 
 @check(points=1, needs=[test_paged])
-@pytest.mark.parametrize("width", [5, 64])
+@pytest.mark.parametrize("width", [5, 64, Hard.LONG], ids=str)
 def test_paged_batch(student, draw, device, width):
     """paged_attention takes sequences in any order and more than once, 1025 rows, scores of
     hundreds or all far below 0, and NaN left in freed blocks; it leaves q alone, attends to what
     the pools and q hold when it is called, and names a sequence that is not there."""
+    long = width is Hard.LONG
+    width = 5 if long else width
     both = Both(student, device, 16, 4, 4, width)
     gone = both.spoil()
     numbers = both.fill(draw, (9, 2, 33, 4, 1))
     batch = [numbers[i] for i in (2, 0, 1, 4, 0, 3)]
+    if long:
+        *_, longest = draw.hard(Hard.LONG, N=len(batch))
+        both.steps(draw, student, (batch * longest["N"])[: longest["N"]])
+        both.agree_pools()
+        return
     q = draw.strided(6, 4, width)
     output = untouched(lambda: student.paged_attention(q, both.cache, batch))
     agree(output, both.step(q, batch))
     rejects(lambda: student.paged_attention(q[:2], both.cache, [numbers[0], gone]), gone)
     draw.hard(Hard.CHANGED)
     both.steps(draw, student, batch)
-    *_, longest = draw.hard(Hard.LONG, N=len(batch))
-    both.steps(draw, student, (batch * longest["N"])[: longest["N"]])
     both.agree_pools()
     with lasting(student.paged_attention, q, both.cache, batch):
         both.overwrite(draw)

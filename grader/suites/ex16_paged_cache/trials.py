@@ -18,13 +18,15 @@ NOBODY = -7, 999  # numbers that add gives to nobody
 def refused(call, number, there):
     """What a call returns, or the kind of its exception and what its message names.
 
-    A sequence may have any number, and the message of one that is not there names it.
+    A sequence may have any number, and the message of one that is not there names it. Of a fault
+    only the message counts that the answer wrote: the rest tells where in the answer it was raised.
     """
     try:
         return call()
     except Exception as error:  # whatever a wrong answer raises is what the trial tells apart
-        named = set(re.findall(r"-?\d+", str(error)))
-        return type(error).__name__, sorted(named) if number in there else str(number) in named
+        kind = getattr(error, "kind", "") or type(error).__name__
+        named = set(re.findall(r"-?\d+", getattr(error, "detail", str(error))))
+        return kind, min(len(named), 2) if number in there else str(number) in named
 
 
 def pools(cache, numbers, there):
@@ -73,14 +75,14 @@ def turns(student, draw):
     other = student.PagedKVCache(blocks, size, heads, width)
     numbers, others = [cache.add()], [other.add()]
     there = set(numbers)
-    for _ in range(draw.integer(1, 8)):
+    for _ in range(draw.integer(1, 6)):
         number = draw.choice(*numbers, *numbers, *NOBODY)
         match draw.choice("add", "append", "append", "append", "free", "other"):
             case "add":
-                new = cache.add()
-                yield type(new), new in numbers
-                numbers.append(new)
-                there.add(new)
+                number = cache.add()
+                yield type(number), number in numbers
+                numbers.append(number)
+                there.add(number)
             case "free":
                 yield refused(lambda n=number: cache.free(n), number, there)
                 there.discard(number)
@@ -90,7 +92,9 @@ def turns(student, draw):
             case "other":
                 k, v = pair(draw, heads, width)
                 yield refused(lambda k=k, v=v: other.append(others[0], k, v), others[0], others)
-        yield from pools(cache, [*numbers, *NOBODY], there)
+        yield attempt(lambda: cache.free_blocks)
+        yield refused(lambda n=number: cache.gather(n), number, there)
+    yield from pools(cache, [*numbers, *NOBODY], there)
     yield from pools(other, others, others)
 
 
