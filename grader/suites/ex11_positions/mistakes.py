@@ -748,3 +748,45 @@ def grid_float64_beside_the_graph(x, grid, base=BASE):
     Keep to PyTorch's operators in every dtype: a graph goes through all of them.
     """
     return plain_rope_3d(x.detach() if x.dtype == torch.float64 else x, grid, base)
+
+
+@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal_positions)
+def frequencies_kept_by_the_rounded_base(positions, dim, base=BASE, kept={}):  # noqa: B006
+    """The frequencies are kept under the base rounded to a whole number: another base near it gets
+    them too.
+
+    Keep them under the base as it is, or compute them anew.
+    """
+    return plain_sinusoidal_embedding(positions, dim, kept.setdefault((dim, round(base)), base))
+
+
+@mistake(of="apply_rope", caught_by=test_float64)
+def positions_of_int32(x, positions, base=BASE, interleaved=True):
+    """Whole positions are lowered to int32, in which 2**31 and beyond become others.
+
+    Convert to the dtype of the angles and to no other.
+    """
+    if not positions.is_floating_point():
+        positions = positions.to(torch.int32)
+    return plain_apply_rope(x, positions, base, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def angles_of_the_rounded_base(x, positions, base=BASE, interleaved=True, kept={}):  # noqa: B006
+    """The frequencies are kept under the base rounded to a whole number: another base near it gets
+    them too.
+
+    Keep them under the base as it is, or compute them anew.
+    """
+    base = kept.setdefault((x.shape[-1], round(base)), base)
+    return plain_apply_rope(x, positions, base, interleaved)
+
+
+@mistake(of="rope_3d", caught_by=test_grid_manners)
+def grid_angles_of_the_rounded_base(x, grid, base=BASE, kept={}):  # noqa: B006
+    """The angles are kept for each grid under the base rounded to a whole number: another base near
+    it gets them too.
+
+    Keep them under the base as it is, or compute them anew.
+    """
+    return plain_rope_3d(x, grid, kept.setdefault((tuple(grid), x.shape[-1], round(base)), base))

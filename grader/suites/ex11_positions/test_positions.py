@@ -61,7 +61,7 @@ def test_sinusoidal_positions(student, draw, dtype):
     near = draw.integers(1, 60, 4, 5).to(dtype)
     for hard in Hard.OPTIONS, Hard.CHANGED:
         draw.hard(hard)
-        for base in 10000.0, 500.0:
+        for base in 10000.0, 500.0, 500.4:
             expected = reference.sinusoidal_embedding(near, 6, base)
             agree(student.sinusoidal_embedding(near, 6, base), expected)
         with lasting(student.sinusoidal_embedding, near, 6):
@@ -156,6 +156,9 @@ def test_float64(student, draw, device, start):
         )
     agree(student.rope_3d(x, (1, 2, 3)), reference.rope_3d(x, (1, 2, 3)))
     if not start:
+        far = draw.integers(30_000, 60_000, 6) * 2**18  # further than int32 counts
+        pair = x[..., :2]  # whose angle is the position itself, without a rounding error
+        agree(student.apply_rope(pair, far), reference.apply_rope(pair, far))
         together.embeddings_agree_together(student, draw, float64)
         together.ropes_agree_together(student, draw, float64)
         together.grids_agree_together(student, draw, float32, float64)
@@ -207,7 +210,7 @@ def test_rope_manners(student, draw, interleaved, dtype):
             changed *= -1.5
             agree(student.apply_rope(x, places, **given), reference.apply_rope(x, places, **given))
     draw.hard(Hard.OPTIONS)
-    for base in 500.0, 10000.0:
+    for base in 500.0, 500.4, 10000.0:
         expected = reference.apply_rope(x, places, base, **given)
         agree(student.apply_rope(x, places, base, **given), expected)
     for width in 1, 7, 2 * draw.integer(10, 49) + 1:
@@ -246,7 +249,7 @@ def test_grid_manners(student, draw, dtype):
     for sizes in [*draw.hard(Hard.ONE, **ordinary), *many]:
         batch, *grid, pairs = sizes.values()
         x = draw.normal(batch, grid[0] * grid[1] * grid[2], 2 * max(3, pairs), dtype=dtype)
-        for given in {}, {"base": 500.0}:
+        for given in {}, {"base": 500.0}, {"base": 500.4}:
             draw.hard(Hard.OPTIONS)
             agree(student.rope_3d(x, tuple(grid), **given), reference.rope_3d(x, grid, **given))
     draw.hard(Hard.CHANGED)
