@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa 9392075027baa1d0. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa d7c2927962af6f67. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -90,7 +90,7 @@ class FusedAttention(nn.Module):
         num_heads   H; D = E / H
         qkv_bias    whether `qkv`, nn.Linear(E, 3 * E), has a bias; `proj`, nn.Linear(E, E), has one
         qk_norm     whether `q_norm` and `k_norm` are nn.LayerNorm(D); else nn.Identity()
-        fused       which path `forward` takes; may be set at any time
+        fused       which path `forward` takes; may be set at any time, by the caller alone
         raises      ValueError, naming both numbers, if num_heads does not divide d_model
         """
         super().__init__()

@@ -546,7 +546,7 @@ class FusedAttention(nn.Module):
         num_heads   H; D = E / H
         qkv_bias    whether `qkv`, nn.Linear(E, 3 * E), has a bias; `proj`, nn.Linear(E, E), has one
         qk_norm     whether `q_norm` and `k_norm` are nn.LayerNorm(D); else nn.Identity()
-        fused       which path `forward` takes; may be set at any time
+        fused       which path `forward` takes; may be set at any time, by the caller alone
         raises      ValueError, naming both numbers, if num_heads does not divide d_model
         """
         super().__init__()

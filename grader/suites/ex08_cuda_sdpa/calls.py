@@ -13,6 +13,8 @@ OPTIONS = [  # alone and together
     ("causal", "keep"), ("causal", "bias"), ("causal", "keep", "bias"),
 ]  # fmt: skip
 
+LOW = "output (the bias is -1e30)"
+
 
 def sizes_of(draw, case, limits=None):
     """Return the sizes of a case: the sizes of a hard kind, or the case's own."""
@@ -125,6 +127,8 @@ def agree_behind_large_keys(student, draw, causal):
         hidden = [x.masked_fill(~hiding.mT, large) for x in (k, v)]
         output = student.fast_attention(q, *hidden, hiding, causal)
         agree(output, clean, says=f"output (hidden keys and values of {large:g})")
+    low = torch.full_like(q[..., :1], -1e30)  # beside which a hidden score of -1e9 is high
+    agree_output(student, q, k, v, keep=hiding, bias=low, causal=causal, says=LOW)
 
 
 def agree_before_large_keys(student, q, k, v):

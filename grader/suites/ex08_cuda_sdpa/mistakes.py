@@ -1737,3 +1737,69 @@ class MaskOfHeadsBySequence(_TwoPaths):
         if keep is not None and keep.ndim == 3 and x.ndim == 3 and len(keep) == len(x):
             keep = keep.unsqueeze(1)
         return super().forward(x, keep)
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def dash_for_a_reason(q, k, v, keep=None, causal=False):
+    """After math stands a dash, or the name of a kernel, and no reason.
+
+    Say what the fused kernel dislikes: there are no queries, or no keys.
+    """
+    right = best_backend(q, k, v, keep, causal)
+    return "math: flash -" if right.startswith("math") else right
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def finite_fill_beside_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Beside a bias hidden scores are filled with -1e9: where the bias is lower still, hidden keys
+    take all the weight.
+
+    Fill with -torch.inf: torch.where(keep, bias, -torch.inf).
+    """
+    if keep is None or bias is None or q.dtype.itemsize == 2:
+        return _right(q, k, v, keep, causal, scale, bias)
+
+    def weigh(scores, keep):
+        weights = scores.masked_fill(~keep, -1e9).softmax(-1)
+        return weights.masked_fill(~keep.any(-1, keepdim=True), 0.0)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_of_one_dimension_at_least(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The size of the last dimension of a mask is read, which a single number has not.
+
+    A mask of no dimension broadcasts too: it is one answer for all queries and keys.
+    """
+    for mask in (keep, bias):
+        if mask is not None:
+            _ = mask.shape[-1]
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class SwitchedByTheForward(_TwoPaths):
+    """forward sets `fused` to False while it runs, and a call that raises leaves it so.
+
+    Only the caller sets `fused`: pass on what was read from it.
+    """
+
+    def attend(self, q, k, v, keep):
+        was, self.fused = self.fused, False
+        output = (self.fast if was else self.slow)(q, k, v, keep)
+        self.fused = was
+        return output
+
+
+@mistake(of="FusedAttention", caught_by=test_manners)
+class HeadsOfNoWidth(_TwoPaths):
+    """More heads than places are told by a ZeroDivisionError: the width of a head is 0.
+
+    Ask d_model % num_heads, which is not 0 then either, and raise a ValueError.
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        if d_model % (d_model // num_heads * num_heads):
+            raise ValueError(f"{num_heads} heads do not divide {d_model}")
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)

@@ -4,6 +4,7 @@ The first checks ask float32, four dimensions and equal heads. Grouped heads, ot
 other layouts have checks of their own.
 """
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, check, lasting, rejects, same, untouched
+from grader.judging.case import StudentFault
 from grader.suites.ex08_cuda_sdpa import kernels, layers, manners, together
 from grader.suites.ex08_cuda_sdpa.calls import (
     OPTIONS,
@@ -94,6 +96,9 @@ def test_mask_and_bias(student, draw, case, causal):
             keep, bias = draw.keep(*shape), draw.normal(*shape, scale=2.0)
             agree_output(student, q, k, v, keep=keep, causal=causal)
             agree_output(student, q, k, v, bias=bias, causal=causal)
+        for one in (keep[0, 0, 0] | True, keep[0, 0, 0] & False):  # of no dimension
+            agree_output(student, q, k, v, keep=one, causal=causal)
+            agree_output(student, q, k, v, keep=one, bias=bias[0, 0, 0], causal=causal)
     elif isinstance(case, Hard):
         few = {} if case is not Hard.LONG else {"D": 128, "Dv": 0}
         for sizes in sizes_of(draw, case, few):
@@ -227,7 +232,7 @@ def test_manners(student, draw, device, case):
     manners.misfits_refused(student, draw)
     module, oracle = layers.layers(student, draw, device)
     many = draw.integer(20, 49)
-    for width, heads in (30, 4), (3 * many - 1, many):
+    for width, heads in (30, 4), (3 * many - 1, many), (many, 2 * many + 1):
         for options in (), (True, True, False):
             rejects(partial(student.FusedAttention, width, heads, *options), width, heads)
     draw.hard(Hard.FAILED)
@@ -240,6 +245,9 @@ def test_manners(student, draw, device, case):
     for fused in (True, False):
         module.fused = fused
         agree(module(turned[:0]), torch.empty(0, 5, 24, device=device))
+        with suppress(StudentFault):
+            module(flat, torch.ones(7, 7, device=device).bool())  # 7 keys, of 5 tokens
+        same(module.read("fused"), fused, says="the attribute fused after a call that raised")
 
 
 CALLS = [  # a square, one of grouped heads, decoding, decoding with grouped heads
