@@ -355,8 +355,9 @@ class SelfAttention(nn.Module):
         rope_base   the base of the angles of RoPE, or None for no RoPE. After the norms RoPE turns
                     the numbers 2i and 2i + 1 of each head of q and k by the angle
                     p * base**(-2i/D) at position p, for any number of tokens
-        dropout     the probability with which each attention weight is dropped independently,
-                    after the softmax and in .train() alone; the others are divided by 1 - dropout
+        dropout     the probability, below 1, with which each attention weight is dropped
+                    independently, after the softmax and in .train() alone; the others are divided
+                    by 1 - dropout
         raises      ValueError if `d_model` is not divisible by `num_heads`, or with RoPE if the
                     width of a head is odd; with `d_model` and `num_heads`
         """

@@ -10,6 +10,7 @@ HEADS, WIDTH = 3, 4
 E = HEADS * WIDTH
 LARGEST = 512.0  # what a chosen score is divided by before a norm, and multiplied with behind it
 FIRST = slice(0, E, WIDTH)  # the first number of every head
+LOWEST, ONE_SEEN = -1e32, "output where scores are -1e32, for one key seen"
 
 
 def self_scores_agree(student, draw, device, fused):
@@ -27,9 +28,9 @@ def self_scores_agree(student, draw, device, fused):
         x[..., :HEADS] = scores.mT
         for mask in (None, keep):
             agree(module(x, mask), right(x, mask), says=f"output for scores that are {name}")
-    x[..., :HEADS] = -1e10
+    x[..., :HEADS] = LOWEST
     one = torch.eye(65, dtype=torch.bool, device=device).roll(3, 0)
-    agree(module(x, one), right(x, one), says="output where scores are -1e10, for one key seen")
+    agree(module(x, one), right(x, one), says=ONE_SEEN)
 
 
 def cross_scores_agree(student, draw, device):
@@ -56,6 +57,12 @@ def cross_scores_agree(student, draw, device):
         for mask in (None, keep):
             says = f"output for scores that are {name}"
             agree(module(x, context, mask), right(x, context, mask), says=says)
+    state["norm_k.weight"][FIRST] = LOWEST  # of which each score is a 64th
+    _load(module, right, state)
+    context[:, 33:, :HEADS] = LARGEST / 64
+    context[:, 33:, HEADS] = (E - HEADS / 64**2) ** 0.5
+    one = torch.eye(5, 65, dtype=torch.bool, device=device)
+    agree(module(x, context, one), right(x, context, one), says=ONE_SEEN)
 
 
 def products_of_256_agree(module, right, draw, dtype, inputs, output, says):

@@ -4,6 +4,7 @@ from grader.judging import Hard, agree
 
 from .modules import pair
 
+ALIKE = 5990  # tokens; half precision would round their weights by 3 in 10,000, all the same way
 LONGEST = {"H": 256, "D": 128}  # where 1024 would cost too much
 SELF = {"B": 1, "L": 5, "H": 2, "D": 2}
 CROSS = {"B": 1, "L": 5, "Lt": 7, "Li": 4, "H": 2, "D": 2}  # tokens of the text and of the image
@@ -30,3 +31,6 @@ def long_contexts_agree(student, draw, device):
         for keep in (None, draw.keep(heads, length, text)):
             says = f"output for {sizes}"
             agree(module(x, context, keep), right(x, context, keep), says=says)
+    module, right = pair(student, draw, device, "CrossAttention", 4, 2)
+    x, alike = draw.normal(1, 1, 4), draw.normal(1, 1, 4).expand(1, ALIKE, 4)
+    agree(module(x, alike), right(x, alike), says=f"output for {ALIKE} tokens that are alike")

@@ -15,6 +15,7 @@ from reference.blocks import (
     PlainSelfAttention,
     plain_angles,
     plain_turn,
+    plain_weights,
 )
 from reference.ex02_masking import plain_masked_softmax
 from reference.ex04_heads import plain_merge_heads, plain_split_heads
@@ -1125,7 +1126,7 @@ class DividedInPlaceWithoutGradients(_Norm):
 
 @mistake(of="SelfAttention", caught_by=test_self_precision)
 class MinusABillionInHiddenPlaces(_Self):
-    """Hidden scores become -1e9, which is more than scores may be that are seen.
+    """Hidden scores become -1e9 or -1e30, which is more than scores may be that are seen.
 
     Fill with -inf: then what is hidden has no weight beside any score.
     """
@@ -1133,7 +1134,7 @@ class MinusABillionInHiddenPlaces(_Self):
     def attend(self, q, k, v, keep):
         if keep is None or q.dtype.itemsize == 2:
             return super().attend(q, k, v, keep)
-        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -1e9)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -1e30)
         return self.drop(plain_masked_softmax(scores, keep.any(-1, keepdim=True))) @ v
 
 
@@ -1259,3 +1260,55 @@ class DetachedOnItself(_Cross):
 
     def forward(self, x, context, keep=None):
         return super().forward(x, context.detach() if context is x else context, keep)
+
+
+@mistake(of="FeedForward", caught_by=test_feed_forward)
+class CutAtTheLargestHalf(PlainFeedForward):
+    """The hidden numbers are cut at 65504, the largest of float16, in every dtype.
+
+    A ReLU cuts at 0 alone: F.relu.
+    """
+
+    def forward(self, x):
+        return self.w2(F.relu(self.w1(x)).clamp(max=65504.0))
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_precision)
+class HiddenTextOfMinus1e20(_Cross):
+    """Hidden scores become -1e20, and float32 holds scores that are lower still.
+
+    Fill with -torch.inf, and give rows that see nothing zeros.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None or q.dtype.itemsize == 2:
+            return super().attend(q, k, v, keep)
+        k, v = self.split(k), self.split(v)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -1e20)
+        return plain_masked_softmax(scores, keep.any(-1, keepdim=True)) @ v
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class WeightsOfManyKeysInHalf(_Cross):
+    """The weights of more than 4,096 keys are rounded to half precision, to save memory.
+
+    Keep the weights in float32, whatever their number.
+    """
+
+    def attend(self, q, k, v, keep):
+        if k.shape[1] <= 4096:
+            return super().attend(q, k, v, keep)
+        q, k, v = _wide(q, self.split(k), self.split(v))
+        return plain_weights(q, k, keep).half().to(q.dtype) @ v
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class TableOf8192(_Self):
+    """The table of angles ends at position 8191: what stands further out is turned as if it did.
+
+    Compute the angles of as many tokens as there are in every call, or let the table grow.
+    """
+
+    def angles(self, x):
+        places = torch.arange(x.shape[-2], device=x.device).clamp(max=8191)
+        return super().angles(x)[..., places, :]
