@@ -8,14 +8,14 @@ of the values, and these so many times:
 """
 
 import torch
-from torch import float32
+from torch import bfloat16, float32, float64
 
 from grader.judging import agree
 
 from .caches import append, new_caches
 from .layers import new_layers
 
-EXPANDED = 2.0**123  # times LOUD this is infinite in float32
+EXPANDED = {float32: 2.0**123, bfloat16: 2.0**123, float64: 2.0**1019}  # times LOUD infinite
 LOUD, SOFT = 100.0, 2.0**-8
 
 
@@ -30,28 +30,37 @@ def never_expanded(student, draw, device):
         batch=(2, 1),
         training=(True, False),
     ):
-        _not_expanded(student, draw, device, **call)
+        _not_expanded(student, draw, device, float32, **call)
 
 
-def _not_expanded(student, draw, device, earlier, t, part, q_rank, heads, batch, training):
+def not_expanded_in(student, draw, device, dtype, absorbed):
+    """Check the absorbed way in float64 or bfloat16; float16 holds no number that is so large."""
+    usual = {"t": 2, "heads": 3, "batch": 2, "training": False}
+    for part in ("keys", "values") if absorbed and dtype in EXPANDED else ():
+        for earlier, q_rank in ((8, None), (None, 7)):
+            call = {"part": part, "earlier": earlier, "q_rank": q_rank} | usual
+            _not_expanded(student, draw, device, dtype, **call)
+
+
+def _not_expanded(student, draw, device, dtype, earlier, t, part, q_rank, heads, batch, training):
     """Check one call."""
     sizes = (10, heads, 6, 4, 5, 8, q_rank)
 
     def changed(state):
         change = {"keys": _loud_keys, "values": _loud_values}[part]
-        return _apart(state, sizes) | change(state, sizes, EXPANDED)
+        return _apart(state, sizes) | change(state, sizes, EXPANDED[dtype])
 
-    layer, right = new_layers(student, draw, device, sizes, float32, changed)
+    layer, right = new_layers(student, draw, device, sizes, dtype, changed)
     layer.requires_grad_(False)
     layer.train(training)
     cache = seen = None
     if earlier is not None:
-        cache, seen = new_caches(student, device, batch, earlier + t, 8, 4)
+        cache, seen = new_caches(student, device, batch, earlier + t, 8, 4, dtype)
     if earlier:
-        latents = _cancelling(draw, batch, earlier, 8, float32)
-        k_ropes = torch.zeros(batch, earlier, 4, device=device)
+        latents = _cancelling(draw, batch, earlier, 8, dtype)
+        k_ropes = torch.zeros(batch, earlier, 4, dtype=dtype, device=device)
         append(cache, seen, latents, k_ropes)
-    x = _tokens(draw, batch, t, 10, float32)
+    x = _tokens(draw, batch, t, 10, dtype)
     expected, output = right(x, seen, True), layer(x, cache, True)
     if t > 1:  # the first sees one of a pair, and its values are really infinite
         exact, plain = expected.exact[:, 1:], expected.plain[:, 1:]

@@ -1398,3 +1398,80 @@ class NoTokensReturnTheLastAnswer(PlainLatentCache):
         if latent.shape[1] or not hasattr(self, "last"):
             self.last = super().append(latent, k_rope)
         return self.last
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
+class BatchAddedToTheNew(PlainLatentCache):
+    """With a batch of 1, latents and keys of two dimensions are taken as if they had a batch.
+
+    Compare whole shapes, all three sizes, and refuse what has another.
+    """
+
+    def append(self, latent, k_rope):
+        if latent.ndim == 2 and k_rope.ndim == 2 and len(self.latents) == 1:
+            latent, k_rope = latent[None], k_rope[None]
+        return super().append(latent, k_rope)
+
+
+@mistake(of="LatentCache", caught_by=test_cache_refuses)
+class WrittenThenRefused(PlainLatentCache):
+    """The latents are written before the keys are looked at: a refused append leaves them there.
+
+    Check both shapes and the room first, and write then: what is refused changes nothing.
+    """
+
+    def check(self, latent, k_rope):
+        places = self.latents[:, self.length : self.length + latent.shape[1]]
+        if places.shape == latent.shape:
+            places.copy_(latent.detach())
+        super().check(latent, k_rope)
+
+
+class _WholeBuffer(_Layer):
+    def remember(self, latent, k_rope, cache):
+        if cache is None:
+            return latent, k_rope
+        cache.append(latent, k_rope)
+        self.hidden = cache.latents.shape[1] - cache.length
+        return cache.latents, cache.k_ropes
+
+    def weights(self, scores):
+        n = scores.shape[-1] - self.hidden
+        shown = super().weights(scores[..., :n])
+        return torch.nn.functional.pad(shown, (0, self.hidden))
+
+
+@mistake(of=OF, caught_by=test_with_cache)
+class WholeBufferRead(_WholeBuffer):
+    """The whole buffer is read, and what lies behind `length` gets the weight 0: 0 times NaN is
+    NaN.
+
+    Attend to what append returns, the first `length` places, and leave the rest unread.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        self.hidden = 0
+        return super().forward(x, cache, absorbed)
+
+
+@mistake(of=OF, caught_by=test_float64)
+class ExpandedInFloat64(_Layer):
+    """In float64 the absorbed way expands the latents after all.
+
+    Absorb the matrices in every dtype: q @ w_k, and weights @ latents @ w_v.
+    """
+
+    def absorbed(self, *parts):
+        return self.naive(*parts) if parts[0].dtype == torch.float64 else super().absorbed(*parts)
+
+
+@mistake(of=OF, caught_by=test_half_precision)
+class ExpandedInHalf(_Layer):
+    """In half precision the absorbed way expands the latents after all.
+
+    Absorb the matrices in every dtype: q @ w_k, and weights @ latents @ w_v.
+    """
+
+    def absorbed(self, q_nope, *parts):
+        half = q_nope.dtype.itemsize == 2
+        return self.naive(q_nope, *parts) if half else super().absorbed(q_nope, *parts)

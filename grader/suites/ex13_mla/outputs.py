@@ -7,6 +7,7 @@ from reference import raised
 
 from .caches import multiply, new_caches
 from .cases import FAR, LAYERS, NARROW, PLAIN, TRAINED
+from .expanded import not_expanded_in
 from .layers import new_layers, parameters
 from .texts import read_far, read_text
 from .together import chunks_together, texts_together
@@ -88,6 +89,7 @@ DIGITS = [  # of a layer in float64
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
     *_named(agree_differences, ()),
+    *_named(not_expanded_in, ()),
     *_named(texts_together, ()),
     *_named(chunks_together, ()),
 ]
@@ -99,6 +101,7 @@ ROUNDED = [  # of a layer in half precision
     *_named(read_text, (NARROW, [4, 1])),
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
+    *_named(not_expanded_in, ()),
     *_named(texts_together, ()),
     *_named(chunks_together, ()),
 ]

@@ -5,6 +5,7 @@ import torch
 from torch import float32, float64
 
 from grader.judging import Hard, agree, check, expect, rejects, same
+from grader.judging.case import StudentFault
 from grader.suites.ex13_mla.appended import (
     changed_inputs,
     devices,
@@ -13,6 +14,7 @@ from grader.suites.ex13_mla.appended import (
     several,
 )
 from grader.suites.ex13_mla.caches import (
+    BUFFERS,
     agree_buffers,
     agree_bytes,
     append,
@@ -91,8 +93,11 @@ def test_cache_refuses(student, draw, device, old, latent, k_rope, numbers):
     if old:
         append(cache, right, draw.normal(3, old, 5), draw.normal(3, old, 4))
     new = draw.normal(*latent), draw.normal(*k_rope)
+    before = [getattr(cache, name).clone() for name in BUFFERS]
     rejects(lambda: cache.append(*new), *numbers)
     same(cache.length, old, says="length after a refused append")
+    for name, held in zip(BUFFERS, before, strict=True):
+        same(getattr(cache, name), held, says=f"{name} after a refused append")
     if old == 8:
         draw.hard(Hard.FULL)
         for one in (cache, right):
@@ -103,6 +108,12 @@ def test_cache_refuses(student, draw, device, old, latent, k_rope, numbers):
     cache, _ = new_caches(student, device, 1, room, 3, 2)
     new = draw.normal(1, room + 2, 3), draw.normal(1, room + 2, 2)
     rejects(lambda: cache.append(*new), room + 2, room)
+    refused = False  # with any numbers, for those of two dimensions say little
+    try:
+        cache.append(*(x[0, :2] for x in new))
+    except StudentFault as error:
+        refused = bool(error.kind)
+    expect(refused, "new tokens of two dimensions are taken, but should be a ValueError")
 
 
 @check(points=1, needs=[test_values, test_cache])
