@@ -47,7 +47,9 @@ def attend(q, k, v, causal=False, scale=None, keep=None):
     return (plain_softmax(scores) @ raised(v)).to(q.dtype)
 
 
-def tile_by_tile(q, k, v, causal, scale, shrink_total, shrink_output, dtype=torch.float32):
+def tile_by_tile(
+    q, k, v, causal, scale, shrink_total, shrink_output, dtype=torch.float32, of_sum=torch.float32
+):  # fmt: skip
     """The running maximum, sum and output, tile by tile.
 
     shrink_...  what an old sum and an old output are multiplied by, of how the maximum has grown
@@ -63,6 +65,7 @@ def tile_by_tile(q, k, v, causal, scale, shrink_total, shrink_output, dtype=torc
         safe = new_top.masked_fill(new_top.isneginf(), 0.0)
         powers = (tile - safe).exp()
         total = total * shrink_total(top - safe) + powers.sum(-1, keepdim=True)
+        total = raised(total.to(of_sum))
         new = powers @ raised(v[..., start : start + TILE, :])
         top, output = new_top, (output * shrink_output(top - safe) + new).to(dtype)
     return (output / total.masked_fill(total == 0, 1.0)).to(q.dtype)
@@ -851,3 +854,22 @@ def last_tile_left_out_of_many(q, k, v, causal=False, scale=None):
         return attend(q, k, v, causal, scale)
     seen = torch.arange(n, device=q.device) < n // TILE * TILE
     return attend(q, k, v, scale=scale, keep=plain_keep(q, k) & seen)
+
+
+@mistake(of="flash_attention", caught_by=test_half)
+def queries_scaled_in_half(q, k, v, causal=False, scale=None):
+    """The queries are scaled and rounded to float16 again: each score is off by its parts in 2000.
+
+    Multiply the scores that tl.dot gives, which are float32.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return attend((raised(q) * scale).to(q.dtype), k, v, causal, 1.0)
+
+
+@mistake(of="flash_attention", caught_by=test_half)
+def sum_kept_in_half(q, k, v, causal=False, scale=None):
+    """The running sum is rounded to float16 after each tile.
+
+    Let the sum be float32: tl.zeros((BLOCK_Q,), tl.float32).
+    """
+    return tile_by_tile(q, k, v, causal, scale, torch.exp, torch.exp, of_sum=q.dtype)

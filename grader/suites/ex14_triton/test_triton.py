@@ -185,9 +185,19 @@ def test_half(student, draw):
     for causal in (False, True):
         right = reference.flash_attention(q, k, v, causal)
         agree(student.flash_attention(q, k, v, causal), right)
-        right = raised(reference.flash_attention, *loud, causal)
-        output = student.flash_attention(*loud, causal)
+        right = raised(reference.flash_attention, *loud, causal, 0.01)  # scores of 2e4
+        output = student.flash_attention(*loud, causal, 0.01)
         agree(output, right, says="output (queries and keys of 256, values of 300)")
+    q, k, v = qkv(draw, 1, 2, 32, lead=(1, 4), dtype=float16)
+    k[:, :, 0, 0::2], k[:, :, 0, 1::2] = 512 * q[:, :, 0, 1::2], -512 * q[:, :, 0, 0::2]
+    k[:, :, 1] = -k[:, :, 0]  # both scores are 0, unless a query is rounded on the way
+    right = raised(reference.flash_attention, q, k, v, False, 0.3)
+    agree(student.flash_attention(q, k, v, False, 0.3), right, says="output (scores cancel to 0)")
+    q, k, v = qkv(draw, 1, 2100, lead=(1, 1), dtype=float16)
+    q[:], k[:], k[:, :, 1:, 0] = 1.0, 0.0, -0.01  # a sum in half would err in each tile alike
+    right = reference.flash_attention(q, k, 1 + v / 8, True, 1.0)
+    output = student.flash_attention(q, k, 1 + v / 8, True, 1.0)
+    agree(output, right, says="output (2,100 keys of nearly equal scores)")
     together.rows_together(student, draw, float16)
     together.attention_together(student, draw, float16)
 
