@@ -37,9 +37,9 @@ from grader.suites.ex13_mla.cases import (
 from grader.suites.ex13_mla.expanded import never_expanded
 from grader.suites.ex13_mla.layers import (
     expect_no_more,
-    names_in_state,
     new_layers,
     parameters,
+    state_of,
 )
 from grader.suites.ex13_mla.manners import (
     each_of,
@@ -205,10 +205,10 @@ def test_parameters(student, draw, device, sizes, t):
     """The state dict has DeepSeek-V3's names and no others, and an odd rope_dim is a ValueError;
     without a cache the gradients are right both ways, of x and of every parameter."""
     layer = student.MultiHeadLatentAttention(*sizes)
-    wanted, names = parameters(sizes), names_in_state(layer)
-    missing = sorted(wanted.keys() - names)
+    wanted, names = parameters(sizes).keys(), state_of(layer).keys()
+    missing = sorted(wanted - names)
     expect(not missing, f"the state dict has no {', '.join(missing)}")
-    expect_no_more(names, wanted)
+    expect_no_more(names - wanted)
     for odd in 7, 2 * draw.integer(10, 49) + 1:
         rejects(lambda n=odd: student.MultiHeadLatentAttention(16, 2, 4, n, 4, 8), odd)
     for absorbed in (False, True):
