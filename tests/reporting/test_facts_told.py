@@ -21,7 +21,7 @@ def test_each_fact_that_is_found_has_a_sentence_and_each_sentence_a_fact():
     found = set()
     names = "weight_probes", "attention_probes", "module_probes", "cache_probes", "difference_facts"
     for name in names:
-        text = (ROOT / f"grader/judging/{name}.py").read_text("utf-8")
+        text = (ROOT / f"grader/diagnosis/{name}.py").read_text("utf-8")
         found |= set(re.findall(r'fact\(\s*"(\w+)"|Fact\(key="(\w+)"', text))
     keys = {one or other for one, other in found}
     unseen = set(fact_text.FACT_SENTENCES) - keys
