@@ -11,33 +11,47 @@ import torch
 from torch import Tensor
 
 from reference.ex02_masking import exact_masked_softmax, plain_masked_softmax
-from reference.expected import Array, Expected, attended, boolean, f64, gradients, largest, summed
+from reference.expected import (
+    Array,
+    Expected,
+    attended,
+    boolean,
+    f64,
+    gradients,
+    largest,
+    summed,
+    with_nudges,
+)
 
 
 def scaled_dot_product_attention(
     q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None = None, scale: float | None = None
 ) -> tuple[Expected, Expected]:
     """`(output, weights)` of q (..., Lq, D), k (..., Lk, D), v (..., Lk, Dv)."""
-    output, weights = exact_attention(f64(q), f64(k), f64(v), boolean(keep), scale)
-    plain_output, plain_weights = plain_attention(q, k, v, keep, scale)
-    return (
-        Expected(output, plain_output, attended(q, v)),
-        Expected(weights, plain_weights, summed(1.0, q.shape[-1])),
+    exact = exact_attention(f64(q), f64(k), f64(v), boolean(keep), scale)
+    plain = plain_attention(q, k, v, keep, scale)
+    expected = (
+        Expected(exact[0], plain[0], attended(q, v)),
+        Expected(exact[1], plain[1], summed(1.0, q.shape[-1])),
     )
+    output, weights = with_nudges(expected, plain_attention, q, k, v, keep, scale)
+    return output, weights
 
 
 def attention_numpy(
     q: Array, k: Array, v: Array, keep: Array | None = None, scale: float | None = None
 ) -> tuple[Expected, Expected]:
     """`(output, weights)`, as `scaled_dot_product_attention`, on arrays."""
-    output, weights = exact_attention(f64(q), f64(k), f64(v), keep, scale)
+    exact = exact_attention(f64(q), f64(k), f64(v), keep, scale)
     mask = None if keep is None else _tensor(keep)
-    plain = plain_attention(_tensor(q), _tensor(k), _tensor(v), mask, scale)
-    plain_output, plain_weights = (x.numpy() for x in plain)
-    return (
-        Expected(output, plain_output, attended(q, v)),
-        Expected(weights, plain_weights, summed(1.0, q.shape[-1])),
+    given = _tensor(q), _tensor(k), _tensor(v), mask, scale
+    plain = [x.numpy() for x in plain_attention(*given)]
+    expected = (
+        Expected(exact[0], plain[0], attended(q, v)),
+        Expected(exact[1], plain[1], summed(1.0, q.shape[-1])),
     )
+    output, weights = with_nudges(expected, plain_attention, *given)
+    return output, weights
 
 
 def attention_gradients(

@@ -8,7 +8,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from reference.ex03_sdpa import exact_attention, plain_attention
-from reference.expected import Array, Expected, boolean, f64, gradients, largest, nudged, projected
+from reference.expected import (
+    Array,
+    Expected,
+    boolean,
+    f64,
+    gradients,
+    largest,
+    projected,
+    with_nudges,
+)
 
 State = Mapping[str, Array]  # parameters by their names in the module, float64
 
@@ -148,7 +157,8 @@ class MultiHeadAttention:
         expected = _expected(
             (f64(x), source, source), state, plain.num_heads, boolean(keep), answer
         )
-        return _with_nudges(expected, nudge, *tokens, *plain.state_dict().values())
+        output, weights = with_nudges(expected, nudge, *tokens, *plain.state_dict().values())
+        return output, weights
 
     __call__ = forward
 
@@ -220,7 +230,8 @@ def multi_head_attention_numpy(
         return [torch.from_numpy(answer) for answer in answers]
 
     given = (query, key, value, w_q, w_k, w_v, w_o)
-    return _with_nudges(expected, nudge, *map(_tensor, given))
+    output, weights = with_nudges(expected, nudge, *map(_tensor, given))
+    return output, weights
 
 
 def plain_multi_head_attention_numpy(
@@ -256,15 +267,6 @@ def _expected(
     values = _exact_linear(tokens[2], state, "w_v")
     magnitude = projected(values, state["w_o.weight"], state.get("w_o.bias"))
     return Expected(output, plain[0], magnitude), Expected(weights, plain[1], 1.0)
-
-
-def _with_nudges(
-    expected: tuple[Expected, Expected], formula: Callable[..., Sequence[Tensor]], *inputs: Tensor
-) -> tuple[Expected, Expected]:
-    """Output and weights with the errors that `formula` makes on nudged inputs."""
-    output, weights = expected
-    worst = nudged(formula, *inputs, exact=[output.exact, weights.exact])
-    return output._replace(nudged=worst[0]), weights._replace(nudged=worst[1])
 
 
 def _exact_linear(x: Array, state: State, name: str) -> Array:

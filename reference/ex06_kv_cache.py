@@ -17,7 +17,17 @@ from reference.ex04_heads import (
     plain_split_heads,
 )
 from reference.ex05_causal_mask import exact_causal_attention, plain_causal_attention
-from reference.expected import Array, Expected, attended, f64, gradients, largest, projected
+from reference.expected import (
+    Array,
+    Expected,
+    attended,
+    f64,
+    gradients,
+    largest,
+    nudged_module,
+    projected,
+    with_nudges,
+)
 
 Past = tuple[Tensor, Tensor]
 
@@ -31,7 +41,11 @@ def attend_with_past(
     values = np.concatenate([f64(old[1]), f64(v)], axis=-2)  # (..., n, Dv)
     output = exact_causal_attention(f64(q), keys, values)
     plain_output, (plain_keys, plain_values) = plain_attend_with_past(q, k, v, past)
-    return Expected(output, plain_output, attended(q, values)), (
+    expected = Expected(output, plain_output, attended(q, values))
+    [expected] = with_nudges(
+        [expected], lambda *qkv: [plain_causal_attention(*qkv)], q, plain_keys, plain_values
+    )
+    return expected, (
         Expected(keys, plain_keys, largest(keys)),
         Expected(values, plain_values, largest(values)),
     )
@@ -234,9 +248,12 @@ class CachedAttention:
             k, v = cache.append_exact(k, v)
         heads = exact_causal_attention(q, k, v)  # (B, H, t, D)
         exact = _exact_linear(exact_merge_heads(heads), plain.w_o)
+        given = x, None if cache is None else cache.plain
+        nudged = nudged_module(plain, *given, exact=exact)  # before the cache takes x in
         with torch.no_grad():
-            output = plain(x, None if cache is None else cache.plain)
-        return Expected(exact, output, projected(v, plain.w_o.weight, plain.w_o.bias))
+            output = plain(*given)
+        size = projected(v, plain.w_o.weight, plain.w_o.bias)
+        return Expected(exact, output, size, nudged=nudged)
 
     __call__ = forward
 

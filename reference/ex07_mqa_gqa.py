@@ -19,8 +19,10 @@ from reference.expected import (
     f64,
     gradients,
     largest,
+    nudged_module,
     projected,
     rounded_module,
+    with_nudges,
 )
 
 
@@ -34,7 +36,10 @@ def grouped_query_attention(
 ) -> Expected:
     """The output (..., H, Lq, Dv) of q (..., H, Lq, D), k (..., Hk, Lk, D), v (..., Hk, Lk, Dv)."""
     exact = exact_grouped_query_attention(f64(q), f64(k), f64(v), boolean(keep))
-    return Expected(exact, plain_grouped_query_attention(q, k, v, keep), attended(q, v))
+    expected = Expected(exact, plain_grouped_query_attention(q, k, v, keep), attended(q, v))
+    return with_nudges(
+        [expected], lambda *given: [plain_grouped_query_attention(*given)], q, k, v, keep
+    )[0]
 
 
 def grouped_query_attention_gradients(
@@ -161,7 +166,8 @@ class GroupedQueryAttention:
         exact = self._combine(exact_grouped_query_attention(q, k, v, boolean(keep)), plain)
         with torch.no_grad():
             size = projected(v, plain.w_o.weight, plain.w_o.bias)
-            return Expected(exact, plain(x, keep), size)
+            nudged = nudged_module(plain, x, keep, exact=exact)
+            return Expected(exact, plain(x, keep), size, nudged=nudged)
 
     __call__ = forward
 
@@ -215,6 +221,7 @@ class GroupedQueryAttention:
         with torch.no_grad():
             output, (keys, values) = plain.step(x, plain_past)
         answer = Expected(exact, output, projected(v, plain.w_o.weight, plain.w_o.bias))
+        [answer] = with_nudges([answer], lambda x: plain.step(x, plain_past)[:1], x)
         return answer, (_own_size(k, keys), _own_size(v, values))
 
     def _project(self, x: Array, weights: PlainGroupedQueryAttention) -> list[Array]:

@@ -4,7 +4,7 @@ The oracle's cache knows no blocks: every sequence is an array that grows, and i
 counted by arithmetic. The yardstick's is a pool of blocks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, pairwise
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reference.ex03_sdpa import exact_attention, plain_attention
 from reference.ex05_causal_mask import exact_causal_attention, plain_causal_attention
-from reference.expected import Array, Expected, attended, f64, gradients, largest
+from reference.expected import Array, Expected, attended, f64, gradients, largest, with_nudges
 
 
 class PlainPagedKVCache:
@@ -182,9 +182,10 @@ def paged_attention(q: Tensor, cache: PagedKVCache, sequences: Sequence[int]) ->
         if keys.shape[1]:
             output, _ = exact_attention(np.swapaxes(wide[rows], 0, 1), keys, values)  # (H, n, D)
             exact[rows] = np.swapaxes(output, 0, 1)
-    plain = plain_paged_attention(q, cache.plain, sequences)
+    given = q, *_gather_for_queries(q, cache.plain, places)
     sizes = (attended(q, cache.exact[sequence][1]) for sequence in places)
-    return Expected(exact, plain, max(sizes, default=0.0))
+    expected = Expected(exact, _attend_to_gathered(places, *given), max(sizes, default=0.0))
+    return with_nudges([expected], lambda *given: [_attend_to_gathered(places, *given)], *given)[0]
 
 
 def ragged_attention(
@@ -195,8 +196,9 @@ def ragged_attention(
     for queries, keys in packed(cu_seqlens_q, cu_seqlens_k):
         one = (np.swapaxes(f64(x), 0, 1) for x in (q[queries], k[keys], v[keys]))
         exact[queries] = np.swapaxes(exact_causal_attention(*one), 0, 1)
-    plain = plain_ragged_attention(q, k, v, cu_seqlens_q, cu_seqlens_k)
-    return Expected(exact, plain, attended(q, v))
+    given = q, k, v, cu_seqlens_q, cu_seqlens_k
+    expected = Expected(exact, plain_ragged_attention(*given), attended(q, v))
+    return with_nudges([expected], lambda *given: [plain_ragged_attention(*given)], *given)[0]
 
 
 def ragged_attention_gradients(
@@ -218,7 +220,13 @@ def chunked_prefill(
     plain = plain_chunked_prefill(q, k, v, cache.plain, sequence, chunk_size)
     cache.remember(sequence, k, v)
     keys, values = cache.exact[sequence]
-    return Expected(exact_causal_attention(f64(q), keys, values), plain, attended(q, values))
+    exact = exact_causal_attention(f64(q), keys, values)
+    given = q, *_gather_for_queries(q, cache.plain, [sequence])
+    return with_nudges(
+        [Expected(exact, plain, attended(q, values))],
+        lambda *given: [plain_causal_attention(*given)],
+        *given,
+    )[0]
 
 
 def packed(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor) -> list[tuple[slice, slice]]:
@@ -230,11 +238,23 @@ def packed(cu_seqlens_q: Tensor, cu_seqlens_k: Tensor) -> list[tuple[slice, slic
 
 def plain_paged_attention(q: Tensor, cache: PlainPagedKVCache, sequences: Sequence[int]) -> Tensor:
     """The yardstick of `paged_attention`: all queries of a sequence at once."""
+    places = _places_of_sequences(sequences)
+    return _attend_to_gathered(places, q, *_gather_for_queries(q, cache, places))
+
+
+def _attend_to_gathered(places: Mapping[int, list[int]], q: Tensor, *gathered: Tensor) -> Tensor:
+    """All queries of a sequence at once, to its keys and values; those of all lie side by side."""
     output = torch.zeros_like(q)
-    for sequence, rows in _places_of_sequences(sequences).items():
-        k, v = (x.to(q.dtype) for x in cache.gather(sequence))
+    for rows, k, v in zip(places.values(), gathered[::2], gathered[1::2], strict=True):
         output[rows] = plain_attention(q[rows].transpose(0, 1), k, v)[0].transpose(0, 1)
     return output
+
+
+def _gather_for_queries(
+    q: Tensor, cache: PlainPagedKVCache, sequences: Iterable[int]
+) -> list[Tensor]:
+    """Keys and values (H, n, D) of each sequence, in the dtype of q."""
+    return [x.to(q.dtype) for sequence in sequences for x in cache.gather(sequence)]
 
 
 def _places_of_sequences(sequences: Sequence[int]) -> dict[int, list[int]]:

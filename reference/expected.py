@@ -168,6 +168,14 @@ def nudged(
     return [lambda i=i: worst()[i] for i in range(len(exact))]  # type: ignore[misc]
 
 
+def with_nudges(
+    expected: Sequence[Expected], formula: Callable[..., Sequence[Tensor]], *inputs: Any
+) -> tuple[Expected, ...]:
+    """The answers with the errors that `formula` makes on nudged inputs."""
+    worst = nudged(formula, *inputs, exact=[each.exact for each in expected])
+    return tuple(each._replace(nudged=one) for each, one in zip(expected, worst, strict=True))
+
+
 def nudged_module(module: nn.Module, *inputs: Any, exact: Array) -> Callable[[], Errors]:
     """The same for the one answer of a module, whose weights are nudged as well."""
     names, weights = zip(*module.named_parameters(), strict=True)

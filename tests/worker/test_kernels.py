@@ -98,12 +98,17 @@ OUTSIDE = {  # what becomes of x and y of 3 rows of 13
 
 
 @pytest.fixture(scope="module")
-def client(nursery):
+def ready(nursery):
     with worker(
         nursery, SOURCE, refuse=EXERCISE.refused, preload=EXERCISE.preload,
         prelude=EXERCISE.prelude, memory_gib=EXERCISE.limits.memory_gib,
-    ) as (client, _):  # fmt: skip
-        yield client
+    ) as ready:  # fmt: skip
+        yield ready
+
+
+@pytest.fixture(scope="module")
+def client(ready):
+    return ready[0]
 
 
 HAS_BLOCK_POINTERS = Version(version("triton")) < Version("3.8")
@@ -161,3 +166,9 @@ def test_what_rewriting_a_kernel_adds_is_there_when_it_runs(client):
 def test_triton_leaves_none_of_its_names_in_the_submission(client):
     call(client, "run", "copies", torch.randn(3, 13))
     assert call(client, "knows_numpy") is False
+
+
+def test_a_warning_of_triton_is_not_what_the_submission_printed(ready, client):
+    with pytest.raises(AnswerRaised):  # the kernel is wrong, and block pointers are deprecated
+        call(client, "run", "forgets_the_edge_of_a_block", torch.randn(3, 13))
+    assert ready[1].output() == ""

@@ -228,3 +228,35 @@ def filled_where_keep_equals_0(q, k, v, keep=None, scale=None):
     if keep is not None:
         weights = weights.masked_fill((keep == 0).all(-1, keepdim=True), 0.0)
     return torch.matmul(weights, v).to(dtype), weights.to(dtype)
+
+
+@variant(of="attention_numpy")
+def powers_of_two(q, k, v, keep=None, scale=None):
+    """The queries take the scale and log2(e), as FlashAttention has it; then exp2."""
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes {q.shape}, {k.shape} and {v.shape} do not fit")
+    wide = np.promote_types(q.dtype, np.float32)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scaled = q.astype(wide) * wide.type(scale * math.log2(math.e))
+    scores = scaled @ np.swapaxes(k.astype(wide), -1, -2)
+    seen = np.broadcast_to(True if keep is None else keep, scores.shape)
+    top = np.max(scores, axis=-1, keepdims=True, where=seen, initial=np.finfo(wide).min)
+    powers = np.where(seen, np.exp2(np.where(seen, scores - top, -np.inf)), 0)
+    total = powers.sum(axis=-1, keepdims=True)
+    weights = powers / np.where(total == 0, 1, total)
+    return (weights @ v.astype(wide)).astype(q.dtype), weights.astype(q.dtype)
+
+
+@variant(of="scaled_dot_product_attention")
+def root_of_the_scale_on_both(q, k, v, keep=None, scale=None):
+    """Queries and keys take the root of the scale each, as in PyTorch's kernel without fusion."""
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes {[*q.shape]}, {[*k.shape]} and {[*v.shape]} do not fit")
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    root = math.sqrt(abs(scale))
+    scores = (q.to(wide) * math.copysign(root, scale)) @ (k.to(wide) * root).mT
+    keep = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+    hidden = torch.where(keep.any(-1, keepdim=True), -torch.inf, 0.0)
+    weights = torch.where(keep, scores, hidden).softmax(-1).masked_fill(~keep, 0.0)
+    return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)

@@ -190,3 +190,17 @@ def empty_rows_cut_off(q, k, v):
     scores = (q / q.shape[-1] ** 0.25) @ (k / q.shape[-1] ** 0.25).mT
     logs = torch.log_softmax(scores.masked_fill(ahead, -torch.inf), -1)
     return torch.nn.functional.pad(logs.exp() @ v, (0, 0, spare, 0)).to(kind)
+
+
+@variant(of="causal_attention")
+def root_of_the_scale_on_both(q, k, v):
+    """Queries and keys divided by the fourth root of the width each, before they are multiplied."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    root = q.shape[-1] ** 0.25
+    scores = (q.to(wide) / root) @ (k.to(wide) / root).mT
+    past = k.shape[-2] - q.shape[-2]
+    positions = torch.arange(q.shape[-2], device=q.device)[:, None] + past
+    keep = torch.arange(k.shape[-2], device=q.device) <= positions
+    hidden = torch.where(positions < 0, 0.0, -torch.inf).to(wide)
+    weights = torch.where(keep, scores, hidden).softmax(-1).masked_fill(~keep, 0.0)
+    return (weights @ v.to(wide)).to(q.dtype)

@@ -321,3 +321,20 @@ def from_bits(batch, num_kv_heads, length, head_dim, dtype, layers):
         bits = (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).bits
     per_token = 2 * num_kv_heads * head_dim * bits // 8
     return per_token * batch * length * layers
+
+
+@variant(of="grouped_query_attention")
+def powers_of_two(q, k, v, keep=None):
+    """The queries take the scale and log2(e), as FlashAttention has it; then exp2."""
+    heads, shared = q.shape[-3], k.shape[-3]
+    if heads % shared:
+        raise ValueError(f"{heads} heads cannot share {shared} evenly")
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scaled = q.to(wide) * (math.log2(math.e) / math.sqrt(q.shape[-1]))
+    keys, values = (x.to(wide).repeat_interleave(heads // shared, dim=-3) for x in (k, v))
+    scores = scaled @ keys.mT
+    seen = torch.ones_like(scores, dtype=torch.bool) if keep is None else keep
+    scores = scores.masked_fill(~seen, torch.finfo(wide).min)
+    powers = (scores - scores.detach().amax(-1, keepdim=True)).exp2() * seen
+    total = powers.sum(-1, keepdim=True)
+    return (powers @ values / torch.where(total == 0, 1.0, total)).to(q.dtype)

@@ -9,6 +9,7 @@ that names the kernel, its program, and the tensor. On a GPU nobody watches, and
 import ast
 import os
 import sys
+import warnings
 from dataclasses import replace
 from importlib import import_module
 
@@ -31,6 +32,8 @@ DERIVATIONS = {
 # What makes the pointers of a whole block; block pointers ended with Triton 3.7.
 BLOCKS = {"BlockPointerHandle", "TensorDescHandle"}
 ORIGIN = "comes from"  # of a pointer: the address of the argument that it was computed from
+# Triton warns of what an answer may use, and a report would show it as what the answer printed.
+warnings.filterwarnings("ignore", "tl.make_block_ptr is deprecated")
 launches = {}
 largest = {}
 needs = ""  # what keeps kernels from being run here at all

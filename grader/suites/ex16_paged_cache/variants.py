@@ -306,3 +306,37 @@ def lower_triangle_is_zero(q, k, v, cache, sequence, chunk_size):
         weights = scores.masked_fill(mask == 0, -1e9).softmax(-1)
         outputs.append(torch.bmm(weights, values).to(q.dtype))
     return torch.cat(outputs, dim=1)
+
+
+@variant(of="paged_attention")
+def root_of_the_scale_on_both(q, cache, sequences):
+    """Query by query; queries and keys are divided by the fourth root of the width each."""
+    output = torch.zeros_like(q)
+    wide, root = torch.promote_types(q.dtype, torch.float32), q.shape[2] ** 0.25
+    for i, sequence in enumerate(sequences):
+        k, v = (x.to(wide) for x in cache.gather(sequence))
+        if k.shape[1]:
+            scores = torch.einsum("hd,hnd->hn", q[i].to(wide) / root, k / root)
+            output[i] = torch.einsum("hn,hnd->hd", scores.softmax(-1), v).to(q.dtype)
+    return output
+
+
+@variant(of="ragged_attention")
+def root_of_the_scale_on_packed(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Sequence by sequence; queries and keys are divided by the fourth root of the width each."""
+    wide, root = torch.promote_types(q.dtype, torch.float32), q.shape[2] ** 0.25
+    q_wide, k_wide, v_wide = (
+        (x.to(wide) / d).transpose(0, 1) for x, d in ((q, root), (k, root), (v, 1))
+    )
+    parts = [v_wide[:, :0]]
+    q_bounds, k_bounds = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
+    for i in range(len(q_bounds) - 1):
+        first, last, low, high = *q_bounds[i : i + 2], *k_bounds[i : i + 2]
+        ahead = torch.ones(last - first, high - low, dtype=torch.bool, device=q.device)
+        ahead = ahead.triu(1 + (high - low) - (last - first))
+        blind = ahead.all(-1, keepdim=True)  # queries that see nothing
+        scores = q_wide[:, first:last] @ k_wide[:, low:high].mT
+        hidden = torch.where(blind, 0.0, -torch.inf).to(wide)
+        weights = torch.where(ahead, hidden, scores).softmax(-1).masked_fill(ahead, 0.0)
+        parts.append(weights @ v_wide[:, low:high])
+    return torch.cat(parts, 1).transpose(0, 1).to(q.dtype)
