@@ -22,7 +22,6 @@ from grader.cli.learn_command import commands as learn_commands
 from grader.cli.maintainer import commands
 from grader.cli.new_command import commands as new_commands
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     BELOW,
     USAGE,
     Device,
@@ -45,6 +44,7 @@ from grader.cli.progress_command import commands as progress_commands
 from grader.cli.reset_command import commands as reset_commands
 from grader.cli.similar_command import commands as similar_commands
 from grader.cli.translated_help import translate_typer_help
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.progress import show_progress_bar
 from grader.core.running_sentence import RUNNING_SENTENCE
 

@@ -3,7 +3,6 @@
 import typer
 
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     Device,
     Lang,
     One,
@@ -14,6 +13,7 @@ from grader.cli.options import (
     parse_exercise_option,
     parse_language_option,
 )
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.submission import answer_file
 
 commands = typer.Typer()

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     Isolation,
     Lang,
     One,
@@ -20,6 +19,7 @@ from grader.cli.options import (
     stop_command_for_unwritable,
 )
 from grader.core import catalog
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.worker.parent.walls import Wall

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from grader.classroom.course.settings import CourseSettings
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     BELOW,
     FAULT,
     REPORT_FORMATS,
@@ -31,6 +30,7 @@ from grader.cli.options import (
     stop_command_for_unwritable,
 )
 from grader.core import catalog, sealed_bundle
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.progress import show_progress_bar
 from grader.core.records import Report
 from grader.core.translation import Words

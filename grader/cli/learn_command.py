@@ -8,7 +8,6 @@ import typer
 
 from grader.cli.folder_commands import begin_learner_folder
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     Isolation,
     Lang,
     Place,
@@ -18,6 +17,7 @@ from grader.cli.options import (
     parse_wall_option,
     stop_command,
 )
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.installed_copies import is_wheel_installed
 from grader.core.this_python import SCRIPT
 from grader.core.translation import Words

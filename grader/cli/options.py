@@ -11,6 +11,7 @@ import typer
 from grader.classroom.course.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
 from grader.core.advice import RECORD_FILE
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
 from grader.core.this_python import SCRIPT, find_own_command
@@ -22,7 +23,6 @@ REPORT_FORMATS = ("terminal", "json", "html", "junit", "github", "gradescope", "
 ACTIVE_COURSE = ContextVar("course", default=NO_COURSE)  # of the running command
 GRADED, BELOW, USAGE, FAULT = 0, 1, 2, 3
 
-ANSWERS_FOLDER = Path("exercises")  # which commands take by default
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
 ]

@@ -5,12 +5,12 @@ from rich.console import Console
 from rich.table import Table
 
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     Lang,
     Place,
     find_course_option,
     parse_language_option,
 )
+from grader.core.catalog import ANSWERS_FOLDER
 
 commands = typer.Typer()
 

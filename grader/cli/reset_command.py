@@ -7,7 +7,6 @@ from pathlib import Path
 import typer
 
 from grader.cli.options import (
-    ANSWERS_FOLDER,
     Lang,
     One,
     Place,
@@ -16,6 +15,7 @@ from grader.cli.options import (
     stop_command,
     stop_command_for_unwritable,
 )
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.submission import answer_file as answers

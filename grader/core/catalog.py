@@ -12,6 +12,7 @@ from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Limit
 from grader.core.toml_file import BadFile, read_toml_table
 
 ROOT = Path(__file__).resolve().parents[2]
+ANSWERS_FOLDER = Path("exercises")  # which commands take by default
 SUITES_FOLDER = ROOT / "grader" / "suites"
 
 

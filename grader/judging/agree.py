@@ -263,8 +263,17 @@ def _describe_fault(
         summary = "Every entry is close, but together they are not"
     if not found.measure:
         return [problem, call, summary + "."]
-    measured = f"{found.measure} {found.error:.2g}, allowed {found.allowed:.2g}"
+    measured = "{} {}, allowed {}".format(found.measure, *_round_apart(found.error, found.allowed))
     return [problem, call, f"{summary}; {measured}."]
+
+
+def _round_apart(one: float, other: float) -> tuple[str, str]:
+    """Write two numbers with two digits, or as many as show that they are not equal."""
+    for digits in range(2, 17):
+        told = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if told[0] != told[1]:
+            break
+    return told
 
 
 def _describe_entry(subject: str, place: Sequence[Any], numbers: Array, right: Array) -> str:

@@ -1,10 +1,14 @@
 """Chooses the first thing that a student should do after a report."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
+from grader.core.translation import Words
 from grader.reporting.redact import RECEIVED_STATE
 
 
@@ -74,3 +78,11 @@ def _report_speed_step(e: ExerciseReport) -> NextStep | None:
         return None
     kind = StepKind.MEND_SPEED if e.speed.verdict == "failed" else StepKind.FASTER
     return NextStep(kind=kind, exercise=e)
+
+
+def point_to_hint(e: ExerciseReport, words: Words) -> str:
+    """Say which command gives a hint on the file that was graded."""
+    if Path(e.path).parent == ANSWERS_FOLDER:
+        return words("`make hint EX={slug}` gives a hint.", slug=e.slug)
+    told = "`make hint EX={slug} SUBMISSION={path}` gives a hint."
+    return words(told, slug=e.slug, path=shlex.quote(e.path))

@@ -12,7 +12,7 @@ from grader.core.records import CheckResult, ExerciseReport, Report, Verdict
 from grader.core.translation import Words
 from grader.reporting import speed_text
 from grader.reporting.kept_text import report_unchanged_answer
-from grader.reporting.next_step import StepKind, choose_reported_next_step
+from grader.reporting.next_step import StepKind, choose_reported_next_step, point_to_hint
 from grader.reporting.redact import RECEIVED_STATE
 from grader.reporting.terminal_checks import render_terminal_check, render_terminal_checks
 from grader.submission import answer_file
@@ -208,7 +208,7 @@ def _render_terminal_next_step(report: Report, words: Words) -> Text:
             return Text.assemble(todo, words("mend what is said above"))
         case StepKind.MEND_CHECK if check is not None:
             says = words.check(e.slug, check.id, check.says)
-            hint = words("`make hint EX={slug}` gives a hint.", slug=e.slug)
+            hint = point_to_hint(e, words)
             own = report.seed is not None  # a learner's own run
             return Text.assemble(
                 todo, says, shows_all if several else "", f"\n{hint}" if own else ""

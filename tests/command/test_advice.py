@@ -91,6 +91,9 @@ def test_hints_and_cures_of_a_suite_fit(elsewhere, language):
 def test_sentences_in_both_languages_fit(elsewhere, language):
     told = Words(language)("`make hint EX={slug}` gives a hint.", slug="ex01")
     assert told.startswith("`OWN hint ex01`")
+    there = "`make hint EX={slug} SUBMISSION={path}` gives a hint."
+    told = Words(language)(there, slug="ex01", path="a/ex01.py")
+    assert "`OWN hint ex01 --submission a/ex01.py`" in told
     assert "`OWN doctor`" in Words(language).said("`make doctor` says which.")
 
 

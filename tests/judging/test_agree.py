@@ -1,5 +1,7 @@
 """The judges are judged: what agrees, what does not, and in which words."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -266,3 +268,11 @@ def test_arrays_are_judged_like_tensors():
     agree(X.numpy(), Expected(X.numpy(), X.numpy(), 1.0))
     says = message(X.numpy().astype(np.float32), Expected(X.numpy(), X.numpy(), 1.0))
     assert "out.dtype is float32, but should be float64" in says
+
+
+def test_an_error_that_is_just_too_large_is_not_written_as_what_is_allowed():
+    plain = torch.tensor([1.0, 1 + 1e-3])
+    right = Expected(np.ones(2), plain, 0.0)
+    says = message(torch.tensor([1.0, 1 + 4.004e-3]), right)
+    assert "largest error 0.004, allowed 0.004" not in says
+    assert re.search(r"largest error 0\.0040\d+, allowed 0\.004", says)

@@ -12,8 +12,10 @@ from rich.console import Console
 
 from grader.core.catalog import ROOT
 from grader.core.records import CheckResult, ExerciseReport, Report, Score, Speed, Verdict
+from grader.core.translation import Words
 from grader.reporting import as_json, terminal
 from grader.reporting.kept_text import report_short_time
+from grader.reporting.next_step import point_to_hint
 from tests.conftest import solution
 
 SCHEMA = json.loads((ROOT / "grader/reporting/report.v1.schema.json").read_text())
@@ -209,3 +211,10 @@ def test_what_was_printed_is_not_cut_without_a_word(lines, cut):
     text = drawn(report(exercise(output="line\n" * lines)))
     assert text.count("| line") == 10
     assert ("| ..." in text) == cut
+
+
+def test_a_hint_is_for_the_file_that_was_graded():
+    e = exercise()
+    assert point_to_hint(e, Words()) == "`make hint EX=ex03_sdpa` gives a hint."
+    elsewhere = point_to_hint(replace(e, path="a b/ex03_sdpa.py"), Words("zh"))
+    assert elsewhere.startswith("`make hint EX=ex03_sdpa SUBMISSION='a b/ex03_sdpa.py'`")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from grader import __version__
 from grader.core import backup
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.result_store import write_file_whole
-from grader.practice.folder.handed_course import ANSWERS_FOLDER, list_handed_files
+from grader.practice.folder.handed_course import list_handed_files
 from grader.practice.folder.handed_record import (
     HandedRecord,
     digest_handed_file,

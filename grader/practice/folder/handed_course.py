@@ -11,7 +11,7 @@ from grader.authoring.skeletons import (
     drop_generated_note,
     make_untouched_skeleton,
 )
-from grader.core.catalog import list_catalog_exercises
+from grader.core.catalog import ANSWERS_FOLDER, list_catalog_exercises
 from grader.core.installed_copies import find_project_file
 from grader.core.records import Exercise
 from grader.core.this_python import SCRIPT, find_own_command
@@ -19,7 +19,6 @@ from grader.core.translation import Words
 from grader.practice.folder.handed_readme import write_handed_readme
 from grader.submission.answer_file import locate_lesson_of_submission
 
-ANSWERS_FOLDER = "exercises"
 _GOALS = (  # of the project's Makefile: they need no other file of it, and no solution
     "help", "grade", "bench", "watch", "learn", "hint", "debug", "progress", "show", "interview",
     "reset", "doctor",

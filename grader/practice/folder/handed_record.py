@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from grader.core.advice import RECORD_FILE
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.result_store import write_file_whole
 from grader.core.translation import LANGUAGES
-from grader.practice.folder.handed_course import ANSWERS_FOLDER
 from grader.submission.answer_file import UnreadableFile, read_submission_bytes
 
 _MAX_BYTES = 4 << 20

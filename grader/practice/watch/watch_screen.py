@@ -16,6 +16,7 @@ from grader.core.translation import Words
 from grader.practice.hint_ladder import find_failure_to_hint
 from grader.practice.hints import is_practice_open, is_practice_passed
 from grader.reporting import terminal_checks
+from grader.reporting.next_step import point_to_hint
 from grader.submission import answer_file
 
 _SHOWN_OUTPUT_LINES = 5  # lines of what a submission printed
@@ -163,8 +164,7 @@ def _draw_watched_check(c: CheckResult, e: ExerciseReport, words: Words) -> Text
 
 
 def _draw_watch_hint(e: ExerciseReport, words: Words) -> Text:
-    hint = words("`make hint EX={slug}` gives a hint.", slug=e.slug)
-    return Text(f"    {hint}", style="dim")
+    return Text(f"    {point_to_hint(e, words)}", style="dim")
 
 
 def _draw_watched_output(e: ExerciseReport, words: Words) -> list[RenderableType]:
