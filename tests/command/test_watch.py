@@ -58,7 +58,7 @@ def test_a_save_shows_the_first_failed_check_and_where_to_get_a_hint(watched, an
     text = watched.until("ValueError: saved")
     assert "✗ softmax_numpy gives exp(x) / sum(exp(x)) along the last axis" in text
     assert "· softmax_numpy works along the axis that it is given" in text
-    assert "`make hint EX=ex01_softmax` gives a hint." in text
+    assert "`make hint EX=ex01_softmax SUBMISSION=" in text
     assert "ex01 ✗" in text
     assert "ValueError: before" not in text
 
