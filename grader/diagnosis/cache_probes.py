@@ -165,10 +165,8 @@ def probe_contents(f: ProbedCache, right: ProbedCache, draw: Draw) -> Fact | Non
             wrong = ~np.isclose(given, came, atol=TINY)
             if not wrong.any():
                 continue
-            sequence, token = (
-                _find_first_wrong_place(wrong, 0),
-                _find_first_wrong_place(wrong, f.axis),
-            )
+            sequence = _find_first_wrong_place(wrong, 0)
+            token = _find_first_wrong_place(wrong, f.axis)
             if sequence > 0:
                 return fact("sequence_not_stored", sequence=sequence)
             if token < one.before:

@@ -35,10 +35,8 @@ def combine_mistakes(one: Mistake, other: Mistake) -> Any:
 
 def _combine_mistake_classes(one: type, other: type) -> type | None:
     """Return a class with the changed methods of both, if `one` lets those of `other` run."""
-    mine, theirs = (
-        _list_methods_mistake_changes(one, other),
-        _list_methods_mistake_changes(other, one),
-    )
+    mine = _list_methods_mistake_changes(one, other)
+    theirs = _list_methods_mistake_changes(other, one)
     if not mine or not theirs:
         return None
     if any(not _does_mistake_call_super(mine[name]) for name in mine.keys() & theirs.keys()):
@@ -95,7 +93,7 @@ def _combine_mistake_functions(one: FunctionType, other: FunctionType, base: str
         given = takes.bind(*args, **kwargs).arguments
         rest = {k: value for k, value in given.items() if k not in wanted.parameters}
         inner = (
-            _bind_in_place_of_replaced(right, other, _pass_on_values_of_outer_mistake(right, rest))
+            _replace_right_function(right, other, _pass_on_values_of_outer_mistake(right, rest))
             if rest
             else other
         )
@@ -103,7 +101,7 @@ def _combine_mistake_functions(one: FunctionType, other: FunctionType, base: str
         passed = inspect.BoundArguments(wanted, OrderedDict(mine))
         return inner(*passed.args, **passed.kwargs)
 
-    return _bind_in_place_of_replaced(right, one, changed_too)
+    return _replace_right_function(right, one, changed_too)
 
 
 def _pass_on_values_of_outer_mistake(
@@ -146,7 +144,7 @@ def _join_values_of_two_mistakes(one: Any, other: Any) -> Any:
     return both
 
 
-def _bind_in_place_of_replaced(
+def _replace_right_function(
     right: FunctionType, function: FunctionType, value: Any
 ) -> FunctionType:
     """Return a copy of a function in which each global name of `right` stands for `value`.
