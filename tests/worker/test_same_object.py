@@ -58,6 +58,16 @@ def test_gradients_are_those_of_the_numbers_given_whatever_became_of_them(client
     assert gradient.tolist() == [2.0, 4.0]
 
 
+def test_gradients_of_a_call_are_those_of_its_own_numbers_though_it_was_called_again(client):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    answer = call(client, "total", x, x, graph=True)
+    with torch.no_grad():
+        x.mul_(7)
+    call(client, "total", x, x, graph=True)
+    [gradient] = client.backward(answer.graph, [torch.tensor(1.0)])
+    assert gradient.tolist() == [2.0, 4.0]
+
+
 def test_an_input_changed_in_place_is_the_same_object_with_new_numbers(client):
     x = torch.ones(3)
     assert call(client, "seen_before", x).value is False

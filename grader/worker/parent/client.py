@@ -89,6 +89,7 @@ class Client:
         self.count_seconds = count_seconds  # that a worker has used; in this process none has
         self.text = text  # None if it is not known, or no Python: what is called is a module
         self._places: Places = {}
+        self._given: dict[int, SentArguments] = {}  # by the number of the call's graph
         self._forget = False
         self._trace: Callable[[Any], None] | None = None
 
@@ -108,6 +109,7 @@ class Client:
         """Begin a case; from here on its inputs may overwrite those of earlier cases."""
         self._inputs.rewind()
         self._places.clear()
+        self._given.clear()
         self._forget = True
 
     def call(self, on: ObjectHandle | None, name: str, args: Sequence[Any],
@@ -152,6 +154,8 @@ class Client:
             return self._decode(reply), number
 
         value, number = self._send_request(request, read)
+        if number is not None:
+            self._given[number] = given
         return WorkerAnswer(value, number, given.modified_labels())
 
     def ping(self) -> None:
@@ -201,14 +205,18 @@ class Client:
 
     def backward(self, graph: int, gradients: Sequence[Tensor | None]) -> Any:
         """Return the gradients of a kept call's inputs, given the gradients of its results."""
-        # Later calls may have overwritten the tensors of the graph: write them again.
+        # Later calls may have overwritten the tensors of the graph, which lie in shared memory.
+        # Write again what was sent last, and then what was sent with the call of the graph.
         write_places_again(self._inputs, self._places)
+        if given := self._given.get(graph):
+            given.write_again()
         sent = [wire.encode_wire(g, self._inputs, _require_wire_handle_id) for g in gradients]
         request = {"op": "backward", "call": graph, "gradients": sent}
         return self._send_request(request, self._decode)
 
     def drop_call(self, graph: int) -> None:
         """Have the worker free, with the next request, an autograd graph that it keeps."""
+        self._given.pop(graph, None)
         self._dropped_calls.append(graph)
 
     def drop_handle(self, handle: ObjectHandle) -> None:

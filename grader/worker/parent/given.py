@@ -96,6 +96,11 @@ class SentArguments:
             self._copies.append((self._label, *self._written))
         return at
 
+    def write_again(self) -> None:
+        """Write the bytes of every tensor and array of the call once more, as they were sent."""
+        for _, at, data in self._copies:
+            self._inputs.take(at, len(data))[:] = data
+
     def modified_labels(self) -> tuple[str, ...]:
         """Return the labels of the arguments that the call has modified."""
         changed = [label for label, at, was in self._copies if not self._is_unchanged(at, was)]
