@@ -1,5 +1,7 @@
 """The command line: `python -m grader`, or `grader` where it is installed."""
 
+import atexit
+import gc
 import signal
 import sys
 from io import TextIOWrapper
@@ -197,4 +199,5 @@ def run_command_line() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+    atexit.register(gc.freeze)  # at its end Python would search for garbage for half a second
     app()

@@ -84,8 +84,8 @@ class Exercise:
     cure: str  # what to do instead of what is not allowed
     only: tuple[str, ...] = ()  # the modules that may be imported, if not all that are open
     modules: tuple[str, ...] = ()  # that may be imported besides those open to every exercise
-    # Modules slow to import, which workers find imported. PyTorch itself imports torch._dynamo when
-    # tensors on the device meta are first compared.
+    # Modules slow to import, which workers find imported. PyTorch itself imports symbolic_shapes at
+    # the first operator on the device meta.
     preload: tuple[str, ...] = ()
     prelude: str = ""  # Python that a worker runs before the submission
     about: str = ""  # what holds for all of it

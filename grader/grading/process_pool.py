@@ -1,6 +1,7 @@
 """Processes of the trusted side that grade at the same time, each with a nursery of its own."""
 
 import atexit
+import gc
 import multiprocessing
 import os
 import signal
@@ -63,6 +64,7 @@ def _hold_grading_interrupts() -> Iterator[None]:
 def _begin_grading_process() -> None:
     """Prepare a process: it ends with the run, and leaves Ctrl-C to it."""
     hide_grader_from_workers()  # it is about to hold secrets
+    atexit.register(gc.freeze)  # at its end Python would search for garbage for half a second
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, _end_grading_processes)

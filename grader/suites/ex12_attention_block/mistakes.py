@@ -4,7 +4,6 @@ import math
 from typing import ClassVar
 
 import torch
-import torch._dynamo  # PyTorch imports it under a dispatch mode, as that of the prelude, for 2 s
 import torch.nn.functional as F
 
 from grader.judging import mistake

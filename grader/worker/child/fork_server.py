@@ -1,5 +1,6 @@
 """Serves the nursery's requests: forks workers, and ends them with their processes."""
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -19,6 +20,7 @@ import torch
 
 from . import builtin_names as names
 from . import frames, linux, operator_list, process_tree, usage
+from .deferred_dynamo import defer_dynamo_import
 from .remove_tree import remove_worker_folder
 from .worker import INTERRUPT_SIGNAL, become_worker
 
@@ -41,6 +43,7 @@ def serve_worker_forks(descriptor: int) -> None:
     """Fork workers until the parent goes away."""
     parent = socket.socket(fileno=descriptor)
     listed, _ = _receive_frame_with_descriptors(parent)
+    defer_dynamo_import()
     operator_list.refuse_unlisted_worker_operators(listed["operators"], listed["without"])
     names.guard_worker_dataclasses()
     operator_list.allow_autocast_in_worker()
@@ -63,6 +66,10 @@ def serve_worker_forks(descriptor: int) -> None:
         for pid in list(workers):
             _end_worker(pid, workers, wait=False)
         remove_worker_folder(Path.cwd())  # a killed parent cannot
+        atexit._run_exitfuncs()
+        os._exit(
+            0
+        )  # otherwise Python would take all modules apart first, for a quarter of a second
 
 
 def _answer_fork_request(

@@ -15,6 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 from grader.worker.child import frames, wire
+from grader.worker.child.deferred_dynamo import defer_dynamo_import
 from grader.worker.child.executor import Executor
 from grader.worker.child.prelude import run_worker_prelude
 from grader.worker.child.raised import FILENAME
@@ -26,6 +27,7 @@ Room = TypeVar("Room", bound=Executor)
 
 def make_room_without_wall(kind: type[Room]) -> Room:
     """Return an executor of this kind in this process, with arenas of its own."""
+    defer_dynamo_import()
     inputs, answers = (wire.Arena(mmap.mmap(-1, ARENA_BYTES)) for _ in range(2))
     room = kind(inputs, answers)
     room.in_own_process = False
