@@ -1,4 +1,4 @@
-# Skeleton ex05_causal_mask 2bdf5713946670dd. The lesson: docs/lessons/ex05_causal_mask.en.md
+# Skeleton ex05_causal_mask 9ac1a82427bdb6cf. The lesson: docs/lessons/ex05_causal_mask.en.md
 """Causal masks: write the bodies, then run `make grade EX=ex05_causal_mask`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with a matrix
@@ -51,10 +51,11 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
 
     The scale is 1/sqrt(D). Later keys and values have no influence, not even 1e30 in both of them
     or NaN in a key. float16 and bfloat16 are computed in float32 and converted back at the end;
-    float64 is computed in float64. Very large and very low scores do not overflow. Gradients flow
-    to q, k and v in every dtype, and are never NaN. There may be any number of leading dimensions,
-    and the batch may be 0; Lq and Lk are at least 1. Tensors may be strided or expanded. The
-    function changes neither its inputs nor tensors that it returned earlier.
+    float64 is computed in float64. Very large and very low scores do not overflow, and their
+    weights lose no digits. Gradients flow to q, k and v in every dtype, and are never NaN. There
+    may be any number of leading dimensions, and the batch may be 0; Lq and Lk are at least 1.
+    Tensors may be strided or expanded. The function changes neither its inputs nor tensors that it
+    returned earlier.
     """
     raise NotImplementedError(
         "Attend without looking ahead, and without computing what would be thrown away."

@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache a942ceb7fcabd94d. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache fc97db15e981dade. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -29,7 +29,8 @@ def attend_with_past(
 
     New token i sees the tokens up to position n - t + i. Later ones have no influence: their
     scores are -inf. If you only add -10,000 or -1e9, a key of 1e30 is still seen. Half precision is
-    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64.
+    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64. Very
+    large and very low scores do not overflow, and their weights lose no digits.
     """
     raise NotImplementedError(
         "Attend causally to the past and the new tokens; return the output and the longer past."

@@ -1,4 +1,4 @@
-# Skeleton ex07_mqa_gqa ffb97030cb32f33b. The lesson: docs/lessons/ex07_mqa_gqa.en.md
+# Skeleton ex07_mqa_gqa 9a8605b00dd9572f. The lesson: docs/lessons/ex07_mqa_gqa.en.md
 """Multi-query and grouped-query attention: write the bodies, then run `make grade EX=ex07_mqa_gqa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -37,12 +37,12 @@ def grouped_query_attention(
     raises  ValueError naming both numbers if H is not divisible by Hk
 
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
-    end; float64 is computed in float64; very large and very low scores do not overflow. Hidden keys
-    and values have no influence, even at 1e30, nor has NaN in a hidden key on the output. Gradients
-    flow to q, k and v in every dtype and, of finite inputs, are never NaN. There may be any number
-    of leading dimensions, batch and Lq may be 0, tensors may be strided or expanded, and everything
-    is computed on their device. The function changes neither its inputs nor tensors that it
-    returned earlier.
+    end; float64 is computed in float64; very large and very low scores do not overflow, and their
+    weights lose no digits. Hidden keys and values have no influence, even at 1e30, nor has NaN in a
+    hidden key on the output. Gradients flow to q, k and v in every dtype and, of finite inputs, are
+    never NaN. There may be any number of leading dimensions, batch and Lq may be 0, tensors may be
+    strided or expanded, and everything is computed on their device. The function changes neither
+    its inputs nor tensors that it returned earlier.
     """
     raise NotImplementedError(
         "Attend with H query heads to Hk key/value heads, without copies of the keys and values."

@@ -241,7 +241,8 @@ def attend_with_past(
 
     New token i sees the tokens up to position n - t + i. Later ones have no influence: their
     scores are -inf. If you only add -10,000 or -1e9, a key of 1e30 is still seen. Half precision is
-    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64.
+    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64. Very
+    large and very low scores do not overflow, and their weights lose no digits.
     """
     ### BEGIN SOLUTION
     if past is not None:
