@@ -4,6 +4,7 @@ That every mistake of the catalogue is named as itself is held in tests/suites.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,7 +22,10 @@ from grader.judging.student import Student
 from grader.reporting import locations
 from grader.worker.parent.in_process import call_without_wall
 
-CATALOGUES = {e.slug: MistakeCatalogue(e) for e in catalog.list_catalog_exercises()}
+
+@cache
+def catalogue(slug):
+    return MistakeCatalogue(catalog.find_catalog_exercise(slug))
 
 
 def judged(slug, **names):
@@ -42,7 +46,7 @@ def named(slug, **names):
     judge = judged(slug, **names)
     assert judge.failures
     return {
-        f.check: tuple(m.id for m in naming.name_mistake(f, judge, CATALOGUES[slug]))
+        f.check: tuple(m.id for m in naming.name_mistake(f, judge, catalogue(slug)))
         for f in judge.failures
     }
 
@@ -183,7 +187,7 @@ def test_an_answer_with_nan_is_like_one_with_nan_in_the_same_places(other, alike
 
 
 def test_what_a_mistake_keeps_does_not_outlive_its_use():
-    known = CATALOGUES["ex05_causal_mask"]
+    known = catalogue("ex05_causal_mask")
     keeps = next(m for m in known.mistakes if m.id == "mask_kept_for_each_number_of_queries")
     for length in (3, 5):
         q, k = torch.ones(1, 2, 4), torch.ones(1, length, 4)

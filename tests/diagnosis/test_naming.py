@@ -31,14 +31,14 @@ from reference.ex06_kv_cache import PlainKVCache
 from reference.ex10_online_softmax import plain_flash_attention
 from reference.ex11_positions import plain_apply_rope
 from tests.conftest import solution
-from tests.diagnosis.test_diagnosis import CATALOGUES, judged
+from tests.diagnosis.test_diagnosis import catalogue, judged
 
 
 def names_of(slug, **answers):
     """All mistakes that a report names."""
     judge = judged(slug, **answers)
     assert judge.failures
-    found = name_mistakes_behind_failures(judge, CATALOGUES[slug])
+    found = name_mistakes_behind_failures(judge, catalogue(slug))
     return {mistake.id for one in found.values() for mistake in one.mistakes}
 
 
@@ -188,7 +188,7 @@ def test_two_mistakes_at_once_are_both_named(slug, one, other):
     both = known.pair(by_name[one], by_name[other])
     judge = Judge(known.student(both), ("pairs", slug))
     suite_runner.run_suite_checks(catalog.find_catalog_exercise(slug), judge)
-    found = name_mistakes_behind_failures(judge, CATALOGUES[slug])
+    found = name_mistakes_behind_failures(judge, catalogue(slug))
     assert {one, other} <= {m.id for named in found.values() for m in named.mistakes}
 
 
@@ -203,7 +203,7 @@ def test_of_a_failed_check_the_cases_before_it_failed_count_as_passed():
 def test_what_mends_is_searched_where_no_two_mistakes_fit(monkeypatch, at_once):
     monkeypatch.setattr(time_limit, "PAIR_SECONDS", 600.0)
     slug, asked = "ex03_sdpa", []
-    known = CATALOGUES[slug]
+    known = catalogue(slug)
     if at_once:
         by_name = {m.id: m for m in known.mistakes}
         both = known.pair(by_name["scale_ignored"], by_name["mask_of_the_first_query"])
@@ -264,7 +264,7 @@ def test_mistakes_take_their_arguments_as_the_right_function_does(slug):
 
 
 def test_mistakes_of_one_part_or_of_two_kinds_are_not_combined():
-    by_name = {m.id: m for slug in ("ex03_sdpa", "ex04_heads") for m in CATALOGUES[slug].mistakes}
+    by_name = {m.id: m for slug in ("ex03_sdpa", "ex04_heads") for m in catalogue(slug).mistakes}
     scale, classes = by_name["scale_missing"], by_name["HalfNotRaised"]
     assert combine_mistakes(scale, classes) is None
     q = torch.ones(1, 2, 2)
@@ -274,7 +274,7 @@ def test_mistakes_of_one_part_or_of_two_kinds_are_not_combined():
 
 
 def test_a_mistake_of_both_libraries_combines_with_one_of_a_single_library():
-    by_name = {m.id: m for m in CATALOGUES["ex03_sdpa"].mistakes}
+    by_name = {m.id: m for m in catalogue("ex03_sdpa").mistakes}
     scale, epsilon = by_name["scale_missing_numpy"], by_name["epsilon_in_the_denominator_numpy"]
     q = np.array([[1.0, 2.0, 3.0], [4.0, 0.0, 1.0]])
     right = by_name["scale_ignored_numpy"].answer(q, q, q)[1]
@@ -285,7 +285,7 @@ def test_a_mistake_of_both_libraries_combines_with_one_of_a_single_library():
 
 
 def test_two_mistakes_that_pass_different_options_are_combined():
-    by_name = {m.id: m for m in CATALOGUES["ex07_mqa_gqa"].mistakes}
+    by_name = {m.id: m for m in catalogue("ex07_mqa_gqa").mistakes}
     scale, empty = by_name["no_scale"], by_name["nan_for_an_empty_row"]
     q, keep = torch.ones(1, 2, 2, 4), torch.tensor([[False, False], [True, True]])
     k = torch.arange(16.0).reshape(1, 2, 2, 4) / 8
@@ -332,14 +332,14 @@ def test_mistakes_run_on_meta_only_where_a_check_of_devices_failed(monkeypatch, 
         return call(client, on, name, args, kwargs, **options)
 
     monkeypatch.setattr(Client, "call", spy)
-    name_mistakes_behind_failures(judge, CATALOGUES["ex02_masking"])
+    name_mistakes_behind_failures(judge, catalogue("ex02_masking"))
     assert bool(seen) == calls
 
 
 def test_a_mistake_whose_check_passed_is_not_asked():
     judge = judged("ex02_masking", masked_softmax=lambda s, keep: plain_masked_softmax(s, keep) * 2)
     passed = {c.id for c in judge.results() if c.verdict is Verdict.PASSED}
-    mistakes = list(CATALOGUES["ex02_masking"].mistakes)
+    mistakes = list(catalogue("ex02_masking").mistakes)
     asked = [m for some in naming.split_mistakes_by_likelihood(mistakes, judge) for m in some]
     assert passed & {m.caught_by for m in mistakes}
     assert not passed & {m.caught_by for m in asked}
@@ -358,7 +358,7 @@ def test_a_pair_is_not_told_of_half_precision_that_it_does_not_explain():
 
     judge = judged("ex03_sdpa", scaled_dot_product_attention=wrong_in_half_too)
     half = next(f for f in judge.failures if naming.is_of_precision(f))
-    runs, known = StudentRuns(judge), CATALOGUES["ex03_sdpa"]
+    runs, known = StudentRuns(judge), catalogue("ex03_sdpa")
     assert _find_pair_mistakes_behind_check(pair, LikeCases(half, runs), judge, known) == Named()
     plain = next(f for f in judge.failures if not naming.is_of_precision(f))
     assert _find_pair_mistakes_behind_check(pair, LikeCases(plain, runs), judge, known).mistakes
@@ -417,7 +417,7 @@ def scaled_dot_product_attention(q, k, v, keep=None, scale=None):
 
 def test_an_input_that_does_not_count_for_a_pair_speaks_against_none(monkeypatch):
     """On a single mistake's inputs only the device meta is wrong; of a pair's more, one other is."""
-    known = CATALOGUES["ex02_masking"]
+    known = catalogue("ex02_masking")
     judge = judged("ex02_masking", masked_softmax=lambda s, keep: plain_masked_softmax(s, keep) * 2)
     one, other = [m for m in known.mistakes if m.of == "masked_softmax" and not m.null][:2]
     both = known.pair(one, other) or known.pair(other, one)
@@ -445,14 +445,14 @@ class NewTokensReturned(PlainKVCache):
 
 def test_a_right_layer_is_not_blamed_for_a_wrong_cache():
     found = names_of("ex06_kv_cache", KVCache=NewTokensReturned)
-    known = {m.id: m.of for m in CATALOGUES["ex06_kv_cache"].mistakes}
+    known = {m.id: m.of for m in catalogue("ex06_kv_cache").mistakes}
     assert {known[name] for name in found} <= {"KVCache"}
 
 
 @pytest.mark.parametrize("slug", ["ex06_kv_cache", "ex07_mqa_gqa"])
 def test_half_precision_that_is_not_raised_is_rounded_as_students_round_it(slug):
     """By torch.softmax, once: powers and sums of their own gave other numbers, and a false name."""
-    [wrong] = [m for m in CATALOGUES[slug].mistakes if m.id == "half_precision_not_raised"]
+    [wrong] = [m for m in catalogue(slug).mistakes if m.id == "half_precision_not_raised"]
     q, k, v = torch.randn(3, 2, 4, 7, 8, generator=torch.Generator().manual_seed(1)).bfloat16()
     scores = q @ k.mT * 8**-0.5
     if slug == "ex06_kv_cache":

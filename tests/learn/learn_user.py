@@ -1,5 +1,6 @@
 """A person on the page, simulated: no browser, no server, no grading."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ async def visited(state: LearnState, slug: str = "ex01_softmax") -> Iterator[Use
     """
     failed: list[BaseException] = []
     modules = dict(sys.modules)
+    gc.freeze()  # NiceGUI collects garbage before and after: among what is made from here on
     async with user_simulation(root=lambda: None) as user:
         build_learn_pages(state, slug)
         user.javascript_rules.clear()
@@ -37,6 +39,7 @@ async def visited(state: LearnState, slug: str = "ex01_softmax") -> Iterator[Use
             yield user
         except BaseException as error:  # whatever it is, it is raised below
             failed.append(error)
+    gc.unfreeze()
     sys.modules.update(modules)  # NiceGUI drops `grader`: another one would lack its packages
     if failed:
         raise failed[0]

@@ -41,10 +41,10 @@ def spin_on(core):
 
 @pytest.fixture
 def crowd():
-    """Six others who compute on the same processor, for ever."""
+    """Four others who compute on the same processor, for ever."""
     core = min(os.sched_getaffinity(0))
     context = multiprocessing.get_context("fork")
-    others = [context.Process(target=spin_on, args=(core,), daemon=True) for _ in range(6)]
+    others = [context.Process(target=spin_on, args=(core,), daemon=True) for _ in range(4)]
     for other in others:
         other.start()
     yield core
@@ -60,8 +60,8 @@ def ask(nursery, name, seconds, limit, core=None, **limits):
 
 
 def test_a_call_that_waits_for_others_has_its_time(nursery, crowd):
-    # Beside six others it takes twice to seven times as long.
-    assert ask(nursery, "spin", 1.0, limit=1.6, core=crowd) == 1
+    # Beside four others it takes twice to five times as long.
+    assert ask(nursery, "spin", 0.5, limit=0.8, core=crowd) == 1
 
 
 def test_a_call_that_computes_too_long_is_ended_beside_others_too(nursery, crowd):
@@ -82,10 +82,10 @@ def test_threads_that_wait_for_each_other_have_waited_for_themselves(nursery):
 
 
 def test_a_call_is_not_charged_what_calls_before_it_used(nursery, crowd):
-    with worker(nursery, SOURCE, call_seconds=1.6) as (client, supervisor):
+    with worker(nursery, SOURCE, call_seconds=0.8) as (client, supervisor):
         supervisor._core = crowd
-        for _ in range(4):  # four seconds in all
-            assert call(client, "spin", 1.0) == 1
+        for _ in range(3):  # one and a half seconds in all
+            assert call(client, "spin", 0.5) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_what_was_used_before_neither_costs_nor_helps(before, after, counts):
 
 
 def test_the_exercise_is_charged_what_counts(nursery, crowd):
-    with worker(nursery, SOURCE, call_seconds=3.0, exercise_seconds=6.0) as (client, supervisor):
+    with worker(nursery, SOURCE, call_seconds=3.0, exercise_seconds=2.4) as (client, supervisor):
         supervisor._core = crowd
-        for _ in range(4):
-            assert call(client, "spin", 0.6) == 1
+        for _ in range(3):
+            assert call(client, "spin", 0.5) == 1
 
 
 def test_a_worker_that_was_ended_leaves_what_counted(nursery):
