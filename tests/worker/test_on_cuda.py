@@ -42,7 +42,8 @@ def copied(monkeypatch):
     def copy(form, arena):
         there = arrays.view_tensor_in_arena(form, arena)
         flat = torch.frombuffer(arena.take(form["at"], form["bytes"]), dtype=there.dtype).clone()
-        return flat.as_strided(there.shape, there.stride(), there.storage_offset())
+        moved = flat.as_strided(there.shape, there.stride(), there.storage_offset())
+        return moved.requires_grad_(there.requires_grad)
 
     monkeypatch.setattr(wire, "view_tensor_in_arena", copy)
     monkeypatch.setattr(executor, "needs_arena_copy", lambda x: isinstance(x, torch.Tensor))
@@ -56,6 +57,19 @@ def test_a_change_of_a_copied_input_is_seen(copied, x):
     client = call_without_wall(module)
     assert client.call(None, "doubled", [x], {}, graph=False).modified == ("0",)
     assert client.call(None, "sum_of", [x + 0], {}, graph=False).modified == ()
+
+
+def test_gradients_of_a_call_are_those_of_its_own_numbers_though_it_was_called_again(copied):
+    module = ModuleType("submission")
+    module.square = lambda x: (x * x).sum()
+    client = call_without_wall(module)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    answer = client.call(None, "square", [x], {}, graph=True)
+    with torch.no_grad():
+        x.mul_(7)
+    client.call(None, "square", [x], {}, graph=True)
+    [gradient] = client.backward(answer.graph, [torch.tensor(1.0)])
+    assert gradient.tolist() == [2.0, 4.0]
 
 
 def test_an_error_of_the_gpu_ends_the_worker_and_the_next_call_meets_another(nursery):

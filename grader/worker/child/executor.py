@@ -41,7 +41,8 @@ class Executor:
     {"watch": true} a tensor on a GPU is copied back after the call, so that its changes show too.
     Every request may carry {"drop": {"handles": [...], "calls": [...]}}, and an "id", which its
     reply repeats. An array or a tensor of exactly the same form and place as an earlier argument is
-    the same object, with the numbers now at that place; {"forget": true} ends this before the call.
+    the same object, with the numbers now at that place (a copy on a GPU takes them again before a
+    `backward`); {"forget": true} ends this before the call.
     After a call with {"hold": true} tensors and arrays stay here: each crosses as a handle, which
     later calls can take; a `get` of its "value" returns what the tensor then holds. With
     {"trace": true} the reply, an error too, has the values that each statement computes (see
@@ -63,8 +64,8 @@ class Executor:
         self.prelude = ModuleType("prelude")
         self.rules = Rules()
         self.handles: dict[int, Any] = {}
-        # The arrays and tensors of earlier calls, by their form and place.
-        self._given: dict[tuple[Any, ...], Any] = {}
+        # The arrays and tensors of earlier calls, encoded and decoded, by their form and place.
+        self._given: dict[tuple[Any, ...], tuple[Any, Any]] = {}
         self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
@@ -190,6 +191,9 @@ class Executor:
     @torch.enable_grad()  # in the grader's own process, its backward pass has switched it off
     def _backward(self, request: Mapping[str, Any]) -> dict[str, Any]:
         leaves, results = self.calls[request["call"]]
+        for item, value in self._given.values():  # what lies in the arena was written again
+            if needs_arena_copy(value):
+                value.data.copy_(self._decode_value(item))
         gradients = [self._decode_value(item) for item in request["gradients"]]
         for leaf in leaves:
             leaf.grad = None
@@ -222,7 +226,7 @@ class Executor:
         match item:
             case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
                 value = self._decode_value(item)
-                before = self._given.setdefault(_identify_argument(item), value)
+                _, before = self._given.setdefault(_identify_argument(item), (item, value))
                 if before is not value and needs_arena_copy(before):
                     before.data.copy_(value)
                 return before
