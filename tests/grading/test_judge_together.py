@@ -12,12 +12,8 @@ from grader.grading.session import Session
 from grader.worker.parent.walls import PROCESS
 from tests.conftest import solution
 
-EXERCISES = tuple(
-    map(
-        catalog.find_catalog_exercise,
-        ("ex01_softmax", "ex02_masking", "ex05_causal_mask"),
-    )
-)
+SLUGS = "ex01_softmax", "ex02_masking", "ex05_causal_mask"
+EXERCISES = tuple(map(catalog.find_catalog_exercise, SLUGS))
 
 
 @pytest.fixture(autouse=True)

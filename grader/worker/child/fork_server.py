@@ -66,10 +66,9 @@ def serve_worker_forks(descriptor: int) -> None:
         for pid in list(workers):
             _end_worker(pid, workers, wait=False)
         remove_worker_folder(Path.cwd())  # a killed parent cannot
+        # Python itself would take all modules apart, for a quarter of a second.
         atexit._run_exitfuncs()
-        os._exit(
-            0
-        )  # otherwise Python would take all modules apart first, for a quarter of a second
+        os._exit(0)
 
 
 def _answer_fork_request(
