@@ -19,6 +19,8 @@ from grader.core.toml_file import BadFile
 from grader.judging.marks import read_check_sentence
 from grader.worker.parent import requirements
 
+MOST_LINES = 300  # of a file
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectState:
@@ -107,7 +109,18 @@ def check_imports_law() -> Iterator[str]:
     yield from import_rules.list_broken_import_laws(ROOT)
 
 
+def check_file_lengths_law() -> Iterator[str]:
+    """No file of the grader, suites apart, or of the reference is longer than 300 lines."""
+    for folder in ("grader", "reference"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "suites" in path.parts:
+                continue
+            if (lines := len(path.read_bytes().splitlines())) > MOST_LINES:
+                place = path.relative_to(ROOT)
+                yield f"{place} has {lines} lines, more than {MOST_LINES}. Cut it in two."
+
+
 PROJECT_LAWS: tuple[Callable[[], Iterator[str]], ...] = (
     check_manifests_law, check_core_track_law, check_pages_law, check_goals_law,
-    check_imports_law,
+    check_imports_law, check_file_lengths_law,
 )  # fmt: skip

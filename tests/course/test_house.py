@@ -1,7 +1,5 @@
 """The house is in order, and imports go one way."""
 
-from pathlib import Path
-
 import pytest
 
 from grader.authoring import import_rules, project_rules
@@ -92,14 +90,3 @@ def test_every_folder_of_the_grader_stands_on_a_floor():
     assert folders | {"__main__", "notebook"} == set(import_rules._FLOOR_NUMBERS)
     files = {p.name for p in (ROOT / "grader").glob("*.py")}
     assert files == {"__init__.py", "__main__.py", "notebook.py"}
-
-
-def test_no_file_outgrows_its_room():
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for folder in ("grader", "reference")
-        for path in Path(ROOT / folder).rglob("*.py")
-        if "suites" not in path.parts
-        if (lines := len(path.read_text().splitlines())) > 300
-    }
-    assert long == {}

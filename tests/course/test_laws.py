@@ -135,6 +135,7 @@ BREACHES = [
     (project_rules.check_pages_law, PAGE, "", GONE, f"{PAGE} is not what the manifests say. Run `make skeletons`."),
     (project_rules.check_goals_law, "Makefile", "", ".PHONY: all\nall: ; true\n", "make all has no sentence. Write `## what it makes` behind the goal."),
     (project_rules.check_imports_law, SOLUTION, "import torch", "import torch, grader", f"{SOLUTION} imports grader. A solution stands alone: import what a student may."),
+    (project_rules.check_file_lengths_law, "reference/long.py", "", "x = 1\n" * 301, "reference/long.py has 301 lines, more than 300. Cut it in two."),
 ]  # fmt: skip
 
 

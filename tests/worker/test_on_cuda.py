@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from grader.cuda import compiled_answer, compiler, gpu
-from grader.worker.child import arrays, executor, sandbox, wire
+from grader.worker.child import arrays, received_arguments, sandbox, wire
 from grader.worker.parent import readable_paths
 from grader.worker.parent.faults import WorkerDied
 from grader.worker.parent.in_process import call_without_wall
@@ -46,7 +46,9 @@ def copied(monkeypatch):
         return moved.requires_grad_(there.requires_grad)
 
     monkeypatch.setattr(wire, "view_tensor_in_arena", copy)
-    monkeypatch.setattr(executor, "needs_arena_copy", lambda x: isinstance(x, torch.Tensor))
+    monkeypatch.setattr(
+        received_arguments, "needs_arena_copy", lambda x: isinstance(x, torch.Tensor)
+    )
 
 
 @pytest.mark.parametrize("x", [torch.ones(3, 4), torch.ones(4, 3).T, torch.ones(3, 8)[:, ::2]])

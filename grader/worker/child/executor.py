@@ -11,12 +11,13 @@ from typing import Any
 import torch
 
 from . import builtin_names, frames, tracing, wire
-from .arrays import ArenaFull, needs_arena_copy, write_to_arena
+from .arrays import ArenaFull
 from .chain import Chain
 from .dispatch_guard import Rules, refuse_worker_names
 from .held_tensors import HeldObject, hold_worker_tensors, list_worker_tensors
 from .prelude import run_worker_prelude
 from .raised import FILENAME, describe_worker_error
+from .received_arguments import ReceivedArguments
 
 
 class Executor:
@@ -64,8 +65,7 @@ class Executor:
         self.prelude = ModuleType("prelude")
         self.rules = Rules()
         self.handles: dict[int, Any] = {}
-        # The arrays and tensors of earlier calls, encoded and decoded, by their form and place.
-        self._given: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self.received = ReceivedArguments(inputs, partial(_find_object, self.handles))
         self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
         self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         # Not from zero: the number of an object or a call means nothing in another worker's room.
@@ -135,9 +135,11 @@ class Executor:
     def _call(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self._recorded = []
         if request.get("forget"):
-            self._given.clear()
-        args = [self._decode_argument(item) for item in request["args"]]
-        kwargs = {name: self._decode_argument(item) for name, item in request["kwargs"].items()}
+            self.received.forget_all()
+        args = [self.received.decode_argument(item) for item in request["args"]]
+        kwargs = {
+            name: self.received.decode_argument(item) for name, item in request["kwargs"].items()
+        }
         # In the grader's own process a forward pass of its autograd has switched gradients off.
         with torch.set_grad_enabled(not request.get("no_grad")):
             function = request["name"] if request["on"] is None else ""
@@ -149,7 +151,7 @@ class Executor:
         if request.get("watch"):
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
-                self._write_back_copies(item, value)
+                self.received.write_back_copies(item, value)
         reply = {
             "value": self._export(hold_worker_tensors(result) if request.get("hold") else result)
         }
@@ -185,16 +187,14 @@ class Executor:
     def _set(self, request: Mapping[str, Any]) -> dict[str, Any]:
         *path, name = request["name"].split(".")
         setattr(self._find_target({"on": request["on"], "name": ".".join(path)}), name,
-                self._decode_value(request["value"]))  # fmt: skip
+                self.received.decode_value(request["value"]))  # fmt: skip
         return {"value": None}
 
     @torch.enable_grad()  # in the grader's own process, its backward pass has switched it off
     def _backward(self, request: Mapping[str, Any]) -> dict[str, Any]:
         leaves, results = self.calls[request["call"]]
-        for item, value in self._given.values():  # what lies in the arena was written again
-            if needs_arena_copy(value):
-                value.data.copy_(self._decode_value(item))
-        gradients = [self._decode_value(item) for item in request["gradients"]]
+        self.received.copy_again()  # what lies in the arena itself was written there again
+        gradients = [self.received.decode_value(item) for item in request["gradients"]]
         for leaf in leaves:
             leaf.grad = None
         # The gradient of sum(x * g) is g; handed over as such, g makes torch import sympy first.
@@ -208,7 +208,9 @@ class Executor:
         return {"value": self._export([leaf.grad for leaf in leaves])}
 
     def _chain(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        kwargs = {name: self._decode_value(item) for name, item in request["kwargs"].items()}
+        kwargs = {
+            name: self.received.decode_value(item) for name, item in request["kwargs"].items()
+        }
         name = request["name"]
         called = partial(self.rules.call, name, self._find_target({"on": None, "name": name}))
         chain = Chain(**request["chain"] | {"shape": tuple(request["chain"]["shape"])})
@@ -220,35 +222,6 @@ class Executor:
         for part in filter(None, request["name"].split(".")):
             target = getattr(target, part)
         return target
-
-    def _decode_argument(self, item: Any) -> Any:
-        """Return the value of an argument; an argument given before is the same object again."""
-        match item:
-            case {"tensor": {"bytes": int(size)}} | {"array": {"bytes": int(size)}} if size:
-                value = self._decode_value(item)
-                _, before = self._given.setdefault(_identify_argument(item), (item, value))
-                if before is not value and needs_arena_copy(before):
-                    before.data.copy_(value)
-                return before
-            case {"tuple": [*parts]}:
-                return tuple(self._decode_argument(part) for part in parts)
-        return self._decode_value(item)
-
-    def _write_back_copies(self, item: Any, value: Any) -> None:
-        """Write tensors that are copies back to the arena, as the call left them."""
-        match item:
-            case {"tensor": dict(form)} if needs_arena_copy(value):
-                write_to_arena(form, value, self.inputs)
-            case {"tuple": [*parts]}:
-                for part, one in zip(parts, value, strict=True):
-                    self._write_back_copies(part, one)
-
-    def _decode_value(self, item: Any) -> Any:
-        return wire.decode_wire(item, self.inputs, untrusted=False, find=self._find_object)
-
-    def _find_object(self, number: int, name: str) -> Any:
-        thing = self.handles[number]
-        return thing.value if isinstance(thing, HeldObject) else thing
 
     def _export(self, value: Any) -> Any:
         return wire.encode_wire(value, self.answers, self._handle_of, dense=True)
@@ -281,10 +254,9 @@ class Executor:
             self.calls.pop(number, None)
 
 
-def _identify_argument(item: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the form and the place of an encoded array or tensor, as a key."""
-    [(kind, form)] = item.items()
-    return kind, *(tuple(x) if isinstance(x, list) else x for x in form.values())
+def _find_object(handles: Mapping[int, Any], number: int, name: str) -> Any:
+    thing = handles[number]
+    return thing.value if isinstance(thing, HeldObject) else thing
 
 
 def _copy_request_id(request: Mapping[str, Any]) -> dict[str, Any]:
