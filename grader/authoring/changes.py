@@ -25,6 +25,7 @@ class MechanicalChange:
     old: str  # the first line of the statement
     new: str
     source: str  # of the whole changed module
+    lines: range = range(0)  # of the statement; none if the change may matter where it does not run
 
 
 def make_mechanical_changes(source: str, beside: str = "") -> list[MechanicalChange]:
@@ -66,7 +67,11 @@ def _make_changes_in_definition(
 ) -> Iterator[dict[str, Any]]:
     """Make each change in the tree itself, yield its description, and undo the change."""
     name = getattr(definition, "name", "")
+    local = set(_list_local_statements(definition))
     for node, place in list_changed_places(definition):
+        statement = place.statement
+        last = statement.end_lineno or statement.lineno
+        lines = range(statement.lineno, last + 1) if statement in local else range(0)
         for kind, other in make_mechanical_replacements(node, place.parent, place.field, modules):
             old = _read_changed_line(place.statement)
             place.put(other)
@@ -74,7 +79,7 @@ def _make_changes_in_definition(
             new = "(removed)" if kind is ReplacementKind.STATEMENT else _read_changed_line(after)
             yield {
                 "definition": name, "where": place.where, "kind": kind, "old": old, "new": new,
-                "line": getattr(node, "lineno", place.statement.lineno),
+                "line": getattr(node, "lineno", place.statement.lineno), "lines": lines,
             }  # fmt: skip
             place.put(node)
 
@@ -89,3 +94,20 @@ def _can_mechanical_change_compile(source: str) -> bool:
     except SyntaxError:
         return False
     return True
+
+
+def _list_local_statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements below a node that change nothing as long as they do not run.
+
+    `nonlocal` and `yield` change the function around them. A decorator may read the text of its
+    function, as Triton's does, or keep what it returned.
+    """
+    if getattr(node, "decorator_list", ()):
+        return
+    for below in ast.iter_child_nodes(node):
+        if isinstance(below, ast.stmt) and not any(
+            isinstance(inner, ast.Global | ast.Nonlocal | ast.Yield | ast.YieldFrom)
+            for inner in ast.walk(below)
+        ):
+            yield below
+        yield from _list_local_statements(below)

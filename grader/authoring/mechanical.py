@@ -11,7 +11,8 @@ import torch
 from grader.authoring.changes import MechanicalChange, make_mechanical_changes
 from grader.authoring.mutants import write_variant_to_prove
 from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
-from grader.authoring.side_by_side import SideBySide, TrialValues
+from grader.authoring.reached_lines import record_reached_lines
+from grader.authoring.side_by_side import Input, SideBySide, TrialValues
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.judging import suite_runner
@@ -31,7 +32,8 @@ class ChangeVerdict(StrEnum):
     CAUGHT = "caught"  # a check fails, or the file does not load, or it does not end
     EQUIVALENT = "equivalent"  # it equals the right answer on all inputs
     HOLE = "hole"  # it differs on an input, and no check fails
-    UNTRIED = "no trials"  # no check fails, and no trial calls the changed code
+    UNTRIED = "no trials"  # no check fails, and no trial runs the changed code
+    GPU_ONLY = "only on a GPU"  # the same, in an exercise that has checks for a GPU
     FAULT = "fault"  # a check raises an exception that is no verdict
 
 
@@ -84,7 +86,8 @@ class MechanicalProof:
         self._inputs, self._trials, self._seconds = inputs, trials, seconds
         source = read_mechanical_source(exercise, variant)
         self._users = list_definition_users(source)
-        right = load_text_without_wall(source, exercise.slug, exercise.prelude)
+        with record_reached_lines(f"<{exercise.slug}>") as self._loading:
+            right = load_text_without_wall(source, exercise.slug, exercise.prelude)
         self._cases = self._sort_cases_by_cost(right)
         found = (
             suite_runner.list_suite_trials(exercise)
@@ -92,6 +95,8 @@ class MechanicalProof:
             else []
         )
         self._side_by_side = SideBySide(exercise, right, found, seconds)
+        on_gpu = any(case.check.cuda for case in suite_runner.list_suite_cases(exercise))
+        self._untried = ChangeVerdict.GPU_ONLY if on_gpu else ChangeVerdict.UNTRIED
 
     def judge_change(self, change: MechanicalChange) -> Outcome:
         """Run the checks and the trials on a change."""
@@ -113,8 +118,7 @@ class MechanicalProof:
                 )
         except (Exception, SystemExit, EndlessCode) as error:  # whatever a changed file raises
             return ChangeVerdict.CAUGHT, f"loading it raises {type(error).__name__}", 0, None
-        names = self._users.get(change.definition) or frozenset(self._exercise.names)
-        inputs = self._side_by_side.choose_inputs(names, self._inputs)
+        inputs = self._list_telling_inputs(change)
         try:
             how = self._find_failing_check(module)
         except Exception as error:  # the suite's own fault: no verdict on the answer
@@ -123,9 +127,20 @@ class MechanicalProof:
             told = self._side_by_side.first_difference(module, inputs) if self._trials else None
             return ChangeVerdict.CAUGHT, how, 0 if told else len(inputs), told
         if not inputs:
-            return ChangeVerdict.UNTRIED, "", 0, None
+            return self._untried, "", 0, None
         told = self._side_by_side.least_difference(module, inputs)
         return ChangeVerdict.HOLE if told else ChangeVerdict.EQUIVALENT, "", len(inputs), told
+
+    def _list_telling_inputs(self, change: MechanicalChange) -> list[Input]:
+        """Choose inputs of the trials; return those on which the right answer runs what changed.
+
+        On the others the changed answer does the same.
+        """
+        names = self._users.get(change.definition) or frozenset(self._exercise.names)
+        inputs = self._side_by_side.choose_inputs(names, self._inputs)
+        if not change.lines or not self._loading.isdisjoint(change.lines):
+            return inputs
+        return self._side_by_side.list_reaching(inputs, change.lines)
 
     def _find_failing_check(self, module: ModuleType) -> str:
         """Return the check that fails on a module; "" if all pass."""

@@ -20,7 +20,7 @@ from grader.judging import suite_runner
 
 _MECHANICAL_HEAD = (
     f"{'':22}{'changes':>8}{'caught':>8}{'equivalent':>12}{'inputs':>10}{'holes':>7}"
-    f"{'untried':>9}{'faults':>8}{'seconds':>9}"
+    f"{'untried':>9}{'GPU only':>10}{'faults':>8}{'seconds':>9}"
 )
 
 
@@ -47,6 +47,7 @@ class MechanicalRow:
     inputs: int  # on which equivalent changes were compared
     holes: int
     untried: int
+    gpu_only: int
     faults: int
     seconds: float  # of the processor
 
@@ -117,6 +118,7 @@ def count_mechanical_outcomes(name: str, found: Sequence[Outcome]) -> Mechanical
         equivalent=count(ChangeVerdict.EQUIVALENT),
         inputs=sum(o.inputs for o in found if o.verdict is ChangeVerdict.EQUIVALENT),
         holes=count(ChangeVerdict.HOLE), untried=count(ChangeVerdict.UNTRIED),
+        gpu_only=count(ChangeVerdict.GPU_ONLY),
         faults=count(ChangeVerdict.FAULT),
         seconds=sum(o.seconds for o in found),
     )  # fmt: skip
@@ -126,24 +128,28 @@ def build_mechanical_row(name: str, found: Sequence[Outcome]) -> str:
     """Return the line of the table with this name, under `_MECHANICAL_HEAD`."""
     r = count_mechanical_outcomes(name, found)
     left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
-    return f"{left}{r.untried:9}{r.faults:8}{r.seconds:9.0f}"
+    return f"{left}{r.untried:9}{r.gpu_only:10}{r.faults:8}{r.seconds:9.0f}"
 
 
-COLUMNS = ("exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "faults")
+COLUMNS = (
+    "exercise", "changes", "caught", "equivalent", "inputs", "holes", "untried", "GPU only",
+    "faults",
+)  # fmt: skip
+_SOUND = (ChangeVerdict.CAUGHT, ChangeVerdict.EQUIVALENT, ChangeVerdict.GPU_ONLY)
 
 
 def build_mechanical_evidence(found: MechanicalRow) -> list[str]:
     """Return the cells of a row in docs/evidence.md."""
     counts = (
         *(found.changes, found.caught, found.equivalent, found.inputs, found.holes),
-        *(found.untried, found.faults),
+        *(found.untried, found.gpu_only, found.faults),
     )
     return [found.slug, *(f"{n:,}" for n in counts)]
 
 
 def is_mechanical_proof_whole(found: Iterable[Outcome]) -> bool:
-    """Return whether every change is caught by a check or equals the right answer on all inputs."""
-    return all(o.verdict in (ChangeVerdict.CAUGHT, ChangeVerdict.EQUIVALENT) for o in found)
+    """Return whether every change is caught, equals the right answer, or runs only on a GPU."""
+    return all(o.verdict in _SOUND for o in found)
 
 
 def _write_mechanical_outcome(outcome: Outcome, terms: MechanicalOptions) -> str:

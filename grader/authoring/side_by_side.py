@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from grader.authoring.process_limits import EndlessCode, limit_seconds_of_proof
+from grader.authoring.reached_lines import record_reached_lines
 from grader.authoring.recorder import CallRecorder
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
@@ -67,12 +68,17 @@ class SideBySide:
         self._trials = tuple(trials)
         self._seconds, self._known_right = seconds, known_right
         self._kept: dict[tuple[str, int], list[Any]] = {}
+        self._lines: dict[Input, frozenset[int]] = {}
         self._bytes = 0
 
     def choose_inputs(self, names: Collection[str], count: int) -> list[Input]:
         """Return `count` inputs of the trials that call these names, equally many of each trial."""
         trials = [t for t in self._trials if set(t.of) & set(names)]
         return [(trials[n % len(trials)], n // len(trials)) for n in range(count)] if trials else []
+
+    def list_reaching(self, inputs: Sequence[Input], lines: Collection[int]) -> list[Input]:
+        """Return the inputs on which the right module, loaded from a text, runs a line of these."""
+        return [key for key in inputs if not self._reached_lines(*key).isdisjoint(lines)]
 
     def least_difference(self, changed: ModuleType, inputs: Sequence[Input]) -> TrialValues | None:
         """Return the input with the fewest numbers on which a module differs; None if none does."""
@@ -150,6 +156,14 @@ class SideBySide:
                 return found
             self._kept[key] = found
         return self._kept[key]
+
+    def _reached_lines(self, trial: Trial, number: int) -> frozenset[int]:
+        key = trial, number
+        if key not in self._lines:
+            with record_reached_lines(f"<{self._exercise.slug}>") as lines:
+                self._run_right(trial, number, self._make_draw(trial, number))
+            self._lines[key] = frozenset(lines)
+        return self._lines[key]
 
     def _moved_value(self, trial: Trial, number: int, place: int) -> Any:
         """Return the right module's value at a place if inputs are moved by their last digit."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 SLUG = "ex91_mechanical"
-NAMES = ("shifted", "counted", "guarded", "untried", "broken")
+NAMES = ("shifted", "counted", "guarded", "untried", "broken", "branched")
 SOLUTION = """
 import os
 import signal
@@ -31,6 +31,14 @@ def untried(x):
 
 def broken(x):
     return abs(x)
+
+
+def branched(n):
+    if n > 20:
+        return n + 0
+    if n > 40:
+        return -n
+    return n
 """
 TESTS = '''
 """Little checks."""
@@ -66,6 +74,19 @@ def test_untried(student, draw):
 def test_broken(student, draw):
     """broken has a check with a fault of its own."""
     [3][1 - student.broken(1)]
+
+
+@check(points=1)
+def test_branched(student, draw):
+    """branched returns what it is given."""
+    expect(student.branched(1) == 1, "branched is wrong")
+'''
+GPU_TEST = '''
+
+@check(points=0, cuda=True)
+def test_branched_on_a_gpu(student, draw):
+    """branched returns a number."""
+    student.branched(1)
 '''
 TRIALS = '''
 """Random calls."""
@@ -85,6 +106,12 @@ def others(student, draw):
     """Numbers."""
     for call in (student.counted, student.guarded, student.broken):
         yield from called(call, 1)
+
+
+@trial(of="branched")
+def branches(student, draw):
+    """Numbers that go both ways."""
+    yield from called(student.branched, draw.integer(1, 30))
 '''
 _MANIFEST = """
 title = "Mechanical"
@@ -104,12 +131,12 @@ returns = {{ y = "any" }}
 """
 
 
-def write(home: Path, trials: str = TRIALS) -> Path:
+def write(home: Path, trials: str = TRIALS, tests: str = TESTS) -> Path:
     """Write the pack into an empty folder."""
     files = {
         f"solutions/{SLUG}.py": SOLUTION,
         f"suites/{SLUG}/exercise.toml": _MANIFEST + "".join(_FUNCTION.format(n) for n in NAMES),
-        f"suites/{SLUG}/test_mechanical.py": TESTS,
+        f"suites/{SLUG}/test_mechanical.py": tests,
         f"suites/{SLUG}/trials.py": trials,
     }
     for name, text in files.items():

@@ -72,6 +72,27 @@ def test_each_change_is_made_in_an_unchanged_source():
     assert all("Words" not in source for source in found)
 
 
+def test_a_change_has_the_lines_of_its_statement_unless_it_may_tell_where_that_does_not_run():
+    found = {c.line: c.lines for c in make_mechanical_changes(SAMPLE)}
+    assert found == {
+        4: range(0), 6: range(6, 8), 7: range(7, 8), 8: range(8, 9), 9: range(9, 10),
+        10: range(10, 11),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1 + 2\n",
+        "@g\ndef f(x):\n    return x + 1\n",
+        "@g\nclass C:\n    def f(self):\n        return self + 1\n",
+        "def f(x):\n    if x:\n        yield x + 1\n",
+    ],
+)
+def test_a_change_of_a_constant_a_generator_or_below_a_decorator_may_always_tell(source):
+    assert {c.lines for c in make_mechanical_changes(source)} == {range(0)}
+
+
 @pytest.mark.parametrize(
     "body, expected",
     [

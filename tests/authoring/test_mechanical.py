@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from grader.authoring import mechanical_table
-from grader.authoring.mechanical import ChangeVerdict
+from grader.authoring.mechanical import ChangeVerdict, list_mechanical_changes
 from grader.authoring.mechanical_table import (
     MechanicalOptions,
     is_mechanical_proof_whole,
@@ -55,8 +55,8 @@ def what_became_of(made):
 
 
 def test_every_change_is_accounted_for(made, exercise):
-    [job] = make_mechanical_jobs([exercise], MechanicalOptions())
-    assert len(made[0]) == len(job.numbers) > 30
+    jobs = make_mechanical_jobs([exercise], MechanicalOptions())
+    assert len(made[0]) == sum(len(job.numbers) for job in jobs) > 30
 
 
 def test_a_change_that_a_check_fails_is_caught(what_became_of):
@@ -103,6 +103,35 @@ def test_a_change_that_no_trial_calls_is_not_told_apart(what_became_of, made):
     )
 
 
+def test_only_inputs_that_run_the_changed_statement_are_tried(what_became_of):
+    draws = [Draw("trial", pack.SLUG, "branches", str(i)).integer(1, 30) for i in range(INPUTS)]
+    large = sum(n > 20 for n in draws)
+    assert 0 < large < INPUTS
+    outcome = what_became_of("return n - 0")
+    assert (outcome.verdict, outcome.inputs) == (ChangeVerdict.EQUIVALENT, large)
+    assert what_became_of("return n + 1").verdict is ChangeVerdict.HOLE
+
+
+def test_what_no_input_runs_is_not_told_apart(what_became_of):
+    outcome = what_became_of("return n")  # for `return -n`
+    assert (outcome.verdict, outcome.inputs) == (ChangeVerdict.UNTRIED, 0)
+
+
+def test_where_checks_need_a_gpu_what_no_input_runs_may_be_code_for_it(
+    exercise, tmp_path, monkeypatch
+):
+    home = pack.write(tmp_path, tests=pack.TESTS + pack.GPU_TEST)
+    monkeypatch.setenv(packs.PACKS_VARIABLE, str(home))
+    made = [c.new for c in list_mechanical_changes(exercise, "")]
+    job = Job(
+        slug=pack.SLUG, variant="", numbers=(made.index("return n"),), inputs=INPUTS,
+        trials=False, seconds=0.5,
+    )  # fmt: skip
+    [outcome] = run_mechanical_jobs([job], 1)
+    assert outcome.verdict is ChangeVerdict.GPU_ONLY
+    assert is_mechanical_proof_whole([outcome])
+
+
 def test_a_check_that_breaks_on_a_change_is_a_fault_of_the_suite(what_became_of, made):
     outcome = [o for o in made[0] if o.where == "broken" and o.verdict is ChangeVerdict.FAULT]
     assert [o.new for o in outcome] == ["(removed)"]
@@ -116,7 +145,7 @@ def test_the_table_counts_them(made):
     assert row.split()[1:-1] == total.split()[1:-1]
     counted = [int(x.replace(",", "")) for x in row.split()[1:-1]]
     assert counted[0] == len(made[0]) == counted[1] + counted[2] + sum(counted[4:])
-    assert counted[3] == INPUTS * counted[2]
+    assert counted[3] == sum(o.inputs for o in made[0] if o.verdict is ChangeVerdict.EQUIVALENT)
 
 
 def test_it_is_whole_only_where_all_are_caught_or_equivalent(made):
