@@ -90,16 +90,20 @@ class Draw:
                 return list(hard.make_long_case_sizes(sizes, limits or {}))
         return [sizes] if sizes else []
 
-    def combined(self, *, strength: int = 3, **factors: Sequence[Any]) -> list[dict[str, Any]]:
+    def combined(
+        self, *, strength: int = 3, only: Mapping[str, Any] | None = None, **factors: Sequence[Any]
+    ) -> list[dict[str, Any]]:
         """Announce `Hard.COMBINED`; return calls, of each of which one choice is made per factor.
 
         Any choices of `strength` factors meet in at least one call. The calls are always the same.
 
+        only     the choices of those calls that are returned: {"dtype": float32}
         factors  the choices of each: dtype=(float32, float64), causal=(False, True)
         """
         find_case().hard.add(Hard.COMBINED.value)
         rows = build_covering_array(tuple(len(choices) for choices in factors.values()), strength)
-        return [{f: factors[f][c] for f, c in zip(factors, row, strict=True)} for row in rows]
+        calls = [{f: factors[f][c] for f, c in zip(factors, row, strict=True)} for row in rows]
+        return [call for call in calls if not only or only.items() <= call.items()]
 
     def scores(self, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
         """Announce `Hard.SCORES`; return scores (..., n) by what is hard about their rows.

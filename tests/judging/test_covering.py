@@ -33,3 +33,12 @@ def test_calls_are_told_by_the_names_of_their_factors():
         ({"causal": c, "scale": s} for c in (False, True) for s in (None, 0.5)), key=str
     )
     assert CURRENT_CASE.get().hard == {"combined"}
+
+
+def test_only_the_calls_with_these_choices_are_returned_of_those_that_there_are():
+    CURRENT_CASE.set(Case())
+    factors = {"dtype": ("a", "b"), "options": ({}, {"base": 3}), "size": (1, 2, 3)}
+    calls = Draw("any").combined(**factors)
+    found = Draw("any").combined(only={"dtype": "b", "options": {}}, **factors)
+    assert found == [c for c in calls if c["dtype"] == "b" and c["options"] == {}]
+    assert 0 < len(found) < len(calls)

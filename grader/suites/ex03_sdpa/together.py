@@ -30,20 +30,18 @@ def answers_agree(student, draw, name, dtype):
 
 def arrays_agree(student, draw, dtype):
     """Compare output and weights of NumPy's calls in a dtype, of all in which any three meet."""
-    for call in draw.combined(dtype=(float32, float16, float64), **FACTORS):
-        if call["dtype"] is dtype:
-            given, right, keep = inputs_of(draw, **call)
-            given, right = ([x.cpu().numpy() for x in xs] for xs in (given, right))
-            options = {"scale": call["scale"], "keep": None if keep is None else keep.cpu().numpy()}
-            answer = student.attention_numpy(*given, **options)
-            right_in_value(answer, reference.attention_numpy(*right, **options))
+    for call in draw.combined(only={"dtype": dtype}, dtype=(float32, float16, float64), **FACTORS):
+        given, right, keep = inputs_of(draw, **call)
+        given, right = ([x.cpu().numpy() for x in xs] for xs in (given, right))
+        options = {"scale": call["scale"], "keep": None if keep is None else keep.cpu().numpy()}
+        answer = student.attention_numpy(*given, **options)
+        right_in_value(answer, reference.attention_numpy(*right, **options))
 
 
 def tensors_agree(student, draw, dtype):
     """Compare answers and gradients of PyTorch's calls in a dtype, of all in which three meet."""
-    for call in draw.combined(dtype=DTYPES, **FACTORS):
-        if call["dtype"] is dtype:
-            one_call_agrees(student, draw, *inputs_of(draw, **call), call["scale"])
+    for call in draw.combined(only={"dtype": dtype}, dtype=DTYPES, **FACTORS):
+        one_call_agrees(student, draw, *inputs_of(draw, **call), call["scale"])
 
 
 def inputs_of(draw, dtype, keep, lead, lengths, widths, turned, **_):

@@ -18,14 +18,14 @@ def masks_agree(student, draw):
 def attention_agrees(student, draw, dtype):
     """Compare outputs and gradients of calls in a dtype, of all calls in which any three meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         dtype=DTYPES,
         lengths=((5, 5), (3, 7), (7, 3), (1, 6), (75, 70)),  # Lq, Lk
         widths=((3, 5), (5, 2), (4, 4)),  # D, Dv
         lead=((2,), (), (2, 3)),
         layout=("plain", "turned", "expanded"),
     ):
-        if call["dtype"] is dtype:
-            one_call_agrees(student, draw, **call)
+        one_call_agrees(student, draw, **call)
 
 
 def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout):

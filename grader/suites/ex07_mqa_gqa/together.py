@@ -14,16 +14,11 @@ LENGTHS = (3, 6), (6, 3), (4, 4), (1, 5)  # Lq, Lk
 WIDTHS = (3, 5), (5, 2), (4, 4)  # D, Dv
 
 
-def calls_in(dtype, draw, **factors):
-    """Return those calls in a dtype of all the calls in which any three choices meet."""
-    return [c for c in draw.combined(dtype=DTYPES, **factors) if c["dtype"] is dtype]
-
-
 def copies_agree(student, draw, device, dtype):
     """Compare copies and their gradients in the calls in a dtype."""
-    for call in calls_in(
-        dtype,
-        draw,
+    for call in draw.combined(
+        only={"dtype": dtype},
+        dtype=DTYPES,
         layout=("plain", "turned", "expanded", "flat", "deep"),
         heads=(2, 1, 3),
         n=(2, 1, 3),
@@ -44,9 +39,9 @@ def copies_agree(student, draw, device, dtype):
 
 def attention_agrees(student, draw, device, dtype):
     """Compare outputs and gradients of the calls in a dtype."""
-    for call in calls_in(
-        dtype,
-        draw,
+    for call in draw.combined(
+        only={"dtype": dtype},
+        dtype=DTYPES,
         keep=(None, "loud", "heads", "rows", "row"),
         lengths=LENGTHS,
         layout=("plain", "turned", "flat", "deep"),
@@ -79,9 +74,9 @@ def one_call_agrees(student, draw, keep, dtype, lengths, layout, heads, widths):
 
 def layers_agree(student, draw, device, dtype):
     """Compare outputs and gradients of layers in a dtype."""
-    for call in calls_in(
-        dtype,
-        draw,
+    for call in draw.combined(
+        only={"dtype": dtype},
+        dtype=DTYPES,
         keep=(None, "loud", "heads", "rows"),
         heads=HEADS,
         layout=("plain", "turned", "expanded"),
@@ -104,9 +99,9 @@ def layers_agree(student, draw, device, dtype):
 
 def steps_agree(student, draw, device, dtype):
     """Compare outputs, pasts and gradients of steps in a dtype."""
-    for call in calls_in(
-        dtype,
-        draw,
+    for call in draw.combined(
+        only={"dtype": dtype},
+        dtype=DTYPES,
         heads=HEADS,
         past=(4, None, 1),
         layout=("plain", "turned"),

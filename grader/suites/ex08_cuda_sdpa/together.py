@@ -15,6 +15,7 @@ HEADS = 2  # of keys and values
 def agree_together(student, draw, dtype):
     """Compare outputs and gradients of those calls in a dtype, of all in which any three meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         lengths=LENGTHS,
         dtype=DTYPES,
         keep=(None, "row", "heads", "rows"),
@@ -25,9 +26,8 @@ def agree_together(student, draw, dtype):
         group=(1, 2),
         causal=(False, True),
     ):
-        if call["dtype"] is dtype:
-            inputs, options = call_of(draw, **call)
-            agree_in_full(student, draw, inputs, options)
+        inputs, options = call_of(draw, **call)
+        agree_in_full(student, draw, inputs, options)
 
 
 def call_of(draw, lengths, widths, dtype, group, keep, bias, scale, layout, causal):
@@ -71,6 +71,7 @@ def agree_in_full(student, draw, inputs, options):
 def modules_agree_together(student, draw, device, dtype):
     """Compare outputs and gradients of modules in a dtype, of all in which any three meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         dtype=DTYPES,
         keep=(None, "padding", "heads", "rows"),
         lead=((3,), (), (2, 3)),  # as many sequences as heads
@@ -79,8 +80,7 @@ def modules_agree_together(student, draw, device, dtype):
         fused=(True, False),
         training=(True, False),
     ):
-        if call["dtype"] is dtype:
-            one_module_agrees(student, draw, device, **call)
+        one_module_agrees(student, draw, device, **call)
 
 
 def one_module_agrees(student, draw, device, dtype, keep, lead, fused, training, **options):

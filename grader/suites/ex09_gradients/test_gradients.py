@@ -277,9 +277,8 @@ def gradients_agree(student, tensors, keep=None, scale=None):
 
 def gradients_agree_together(student, draw, dtype):
     """Compare the gradients of those calls in a dtype, of all in which any three choices meet."""
-    for call in draw.combined(**TOGETHER):
-        if call["dtype"] is dtype:
-            gradients_of_a_call_agree(student, draw, **call)
+    for call in draw.combined(only={"dtype": dtype}, **TOGETHER):
+        gradients_of_a_call_agree(student, draw, **call)
 
 
 def gradients_of_a_call_agree(student, draw, lengths, keep, dtype, leading, widths, scale, turned):

@@ -34,13 +34,12 @@ def embeddings_agree_together(student, draw, *dtypes):
 def ropes_agree_together(student, draw, dtype):
     """Compare apply_rope and its gradient in a dtype, of all calls where any three choices meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         dtype=DTYPES, of_places=PLACES, where=WHERE, layout=LAYOUTS,
         lead=((), (LENGTH,), (LENGTH, 3), (2, LENGTH, 1)),  # as many texts, or heads, as tokens
         own=(True, False), length=(LENGTH, 1), width=(6, 2), interleaved=(True, False),
         options=({}, {"base": 1e7}), graph=(True, False),
     ):  # fmt: skip
-        if call["dtype"] is not dtype:
-            continue
         lead, length = call["lead"], call["length"]
         shape = (*lead[:1], length) if call["own"] else (length,)  # positions of their own
         positions = places(draw, call["of_places"], call["where"], *shape)

@@ -21,11 +21,10 @@ MODES = "train", "eval", "no gradients"
 def norms_agree_together(student, draw, device, dtype):
     """Compare RMSNorms, gradients and refusals in a dtype, of all calls where any three meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         dtype=DTYPES, lead=((4,), (), (2, 1, 3), (2, 0)), layout=LAYOUTS, mode=MODES,
         numbers=("usual", "large", "small"), options=({}, {"eps": 0.1}, {"eps": 0.0}),
     ):  # fmt: skip
-        if call["dtype"] is not dtype:
-            continue
         numbers = call["numbers"]
         module, right = pair(student, draw, device, "RMSNorm", 6, dtype=dtype, **call["options"])
         sizes = {"usual": 1.0, "large": 1e4, "small": 1e-3}
@@ -63,11 +62,10 @@ def feed_forwards_agree_together(student, draw, device):
 def self_agrees_together(student, draw, device, dtype):
     """Compare self-attention and its gradients in a dtype, of all calls where any three meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         dtype=DTYPES, keep=MASKS, layout=LAYOUTS, length=(5, 1, BATCH), mode=MODES,
         qk_norm=(False, True), rope_base=(None, 100.0), fused=(True, False),
     ):  # fmt: skip
-        if call["dtype"] is not dtype:
-            continue
         length, mode = call["length"], call["mode"]
         options = {name: call[name] for name in ("dtype", "qk_norm", "rope_base")}
         options["dropout"] = 0.0 if mode == "train" else 0.4
@@ -85,11 +83,10 @@ def self_agrees_together(student, draw, device, dtype):
 def cross_agrees_together(student, draw, device, dtype):
     """Compare cross-attention and its gradients in a dtype, of all calls where any three meet."""
     for call in draw.combined(
+        only={"dtype": dtype},
         dtype=DTYPES, keep=MASKS, layout=("strided", "expanded", "same"), mode=MODES,
         lengths=((7, 5), (BATCH, BATCH), (1, 0)), image=(0, 4),
     ):  # fmt: skip
-        if call["dtype"] is not dtype:
-            continue
         (L, text), image = call["lengths"], call["image"]
         module, right = pair(student, draw, device, "CrossAttention", E, HEADS, image, dtype=dtype)
         shapes = (BATCH, L, E), (BATCH, image + text, E)
