@@ -16,6 +16,7 @@ from grader.worker.parent import supervisor, walls
 from grader.worker.parent.nursery import Nursery
 from tests.conftest import solution
 
+pytestmark = pytest.mark.weekly
 SLUG = "ex01_softmax"
 MOMENTS = 30
 STRONGEST = [name for name in walls.WALL_NAMES if walls.probe_wall(name).wall is not None][-1]
@@ -36,7 +37,6 @@ def answer(tmp_path_factory):
     return path
 
 
-@pytest.mark.weekly
 def test_killed_at_any_moment_the_mark_is_right_or_missing(run, answer, monkeypatch):
     exercise = catalog.find_catalog_exercise(SLUG)
     with monkeypatch.context() as patch:
