@@ -10,8 +10,8 @@ from grader.authoring.changed import list_exercises_to_prove
 from grader.authoring.mechanical_table import (
     COLUMNS,
     MechanicalOptions,
+    MechanicalRow,
     build_mechanical_evidence,
-    count_mechanical_rows,
     is_mechanical_proof_whole,
     run_mechanical_changes,
 )
@@ -46,11 +46,14 @@ def print_mechanical(
     if changed_only:
         exercises = list_exercises_to_prove(exercises, ROOT)
         console.print(f"Changed: {', '.join(e.slug for e in exercises) or 'no exercise'}.")
-    found = run_mechanical_changes(exercises, terms, console)
+    keep = _write_mechanical_row if write else lambda row: None
+    found = run_mechanical_changes(exercises, terms, console, keep)
     if not found and not changed_only:
         console.print("Nothing was asked: only solutions in Python are changed, and no bug hunts.")
         return False
-    if write:
-        cells = [build_mechanical_evidence(row) for row in count_mechanical_rows(found)]
-        evidence.write_evidence_rows("mechanical", COLUMNS, cells, sums=COLUMNS[1:])
     return is_mechanical_proof_whole(found)
+
+
+def _write_mechanical_row(row: MechanicalRow) -> None:
+    cells = build_mechanical_evidence(row)
+    evidence.write_evidence_rows("mechanical", COLUMNS, [cells], sums=COLUMNS[1:])

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -53,9 +53,13 @@ class MechanicalRow:
 
 
 def run_mechanical_changes(
-    exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console
-) -> list[Outcome]:
-    """Run every change; print what is wrong as it is found, and a row for each exercise's end."""
+    exercises: Sequence[Exercise], terms: MechanicalOptions, console: Console,
+    keep: Callable[[MechanicalRow], None] = lambda row: None,
+) -> list[Outcome]:  # fmt: skip
+    """Run every change; print what is wrong as it is found, and a row for each exercise's end.
+
+    keep  called with each row, so that what took an hour is not lost if the next exercise fails
+    """
     jobs = make_mechanical_jobs(exercises, terms)
     if not jobs:
         return []
@@ -72,9 +76,11 @@ def run_mechanical_changes(
             left[outcome.slug] -= 1
             if not left[outcome.slug]:
                 done = [o for o in found if o.slug == outcome.slug]
-                row = build_mechanical_row(outcome.slug, done)
-                console.print(row, highlight=False, soft_wrap=True)
-    console.print(build_mechanical_row("all", found), highlight=False, soft_wrap=True)
+                row = count_mechanical_outcomes(outcome.slug, done)
+                console.print(build_mechanical_line(row), highlight=False, soft_wrap=True)
+                keep(row)
+    total = count_mechanical_outcomes("all", found)
+    console.print(build_mechanical_line(total), highlight=False, soft_wrap=True)
     return found
 
 
@@ -99,14 +105,6 @@ def make_mechanical_jobs(exercises: Sequence[Exercise], terms: MechanicalOptions
     return found
 
 
-def count_mechanical_rows(found: Iterable[Outcome]) -> list[MechanicalRow]:
-    """Count the outcomes, one row for each exercise."""
-    by_slug: dict[str, list[Outcome]] = {}
-    for outcome in found:
-        by_slug.setdefault(outcome.slug, []).append(outcome)
-    return [count_mechanical_outcomes(slug, some) for slug, some in sorted(by_slug.items())]
-
-
 def count_mechanical_outcomes(name: str, found: Sequence[Outcome]) -> MechanicalRow:
     """Return a table row with this name: how many outcomes there are of each verdict."""
 
@@ -124,9 +122,8 @@ def count_mechanical_outcomes(name: str, found: Sequence[Outcome]) -> Mechanical
     )  # fmt: skip
 
 
-def build_mechanical_row(name: str, found: Sequence[Outcome]) -> str:
-    """Return the line of the table with this name, under `_MECHANICAL_HEAD`."""
-    r = count_mechanical_outcomes(name, found)
+def build_mechanical_line(r: MechanicalRow) -> str:
+    """Return a row as a line of text, under `_MECHANICAL_HEAD`."""
     left = f"{r.slug:22}{r.changes:8,}{r.caught:8,}{r.equivalent:12,}{r.inputs:10,}{r.holes:7}"
     return f"{left}{r.untried:9}{r.gpu_only:10}{r.faults:8}{r.seconds:9.0f}"
 

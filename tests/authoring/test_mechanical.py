@@ -37,12 +37,11 @@ def exercise(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(exercise):
-    """Every change of its solution, made once, and what was printed."""
-    console = Console(file=io.StringIO(), width=200)
-    found = run_mechanical_changes(
-        [exercise], MechanicalOptions(inputs=INPUTS, processes=1, seconds=0.5), console
-    )
-    return found, console.file.getvalue()
+    """Every change of its solution, made once, what was printed, and the rows to be kept."""
+    console, rows = Console(file=io.StringIO(), width=200), []
+    terms = MechanicalOptions(inputs=INPUTS, processes=1, seconds=0.5)
+    found = run_mechanical_changes([exercise], terms, console, rows.append)
+    return found, console.file.getvalue(), rows
 
 
 @pytest.fixture
@@ -146,6 +145,11 @@ def test_the_table_counts_them(made):
     counted = [int(x.replace(",", "")) for x in row.split()[1:-1]]
     assert counted[0] == len(made[0]) == counted[1] + counted[2] + sum(counted[4:])
     assert counted[3] == sum(o.inputs for o in made[0] if o.verdict is ChangeVerdict.EQUIVALENT)
+
+
+def test_the_row_of_an_exercise_is_handed_over_to_be_kept(made):
+    [row] = made[2]
+    assert (row.slug, row.changes) == (pack.SLUG, len(made[0]))
 
 
 def test_it_is_whole_only_where_all_are_caught_or_equivalent(made):
