@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 class WrongPlaces:
     """The places along one axis at which an answer is wrong; the others are right."""
 
-    axis: str  # "batch", "head", "kv_head", "row" or "key"
+    axis: str  # "batch", "head", "kv_head", "leading", "row" or "key"
     wrong: tuple[int, ...]
     size: int
 

@@ -13,7 +13,8 @@ Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 # What an axis is called, by its letter in the manifest; columns of a vector tell nothing.
 AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t": "row", "n": "row",
         "Lk": "key", "q_len": "row", "k_len": "key", "max_len": "key"}  # fmt: skip
-LEADING_AXES = ("batch", "head")  # of four axes, when the manifest says "..."
+# Where the manifest says "..." before rows: of four axes these two, of three any one.
+LEADING_AXES, LEADING_AXIS = ["batch", "head"], ["leading"]
 
 
 def locate_judged_errors(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...]:
@@ -47,8 +48,14 @@ def list_judged_letters(exercise: Exercise, call: str, subject: str) -> list[str
 
 def _name_judged_axes(rank: int, letters: Sequence[str]) -> list[str]:
     named = [AXES.get(letter, "") for letter in letters if letter != "..."]
+    if named and letters[-1] == "n":  # the numbers of a vector, not the rows before them
+        named[-1] = ""
     missing = rank - len(named)
     if missing < 0 or not named:  # "..." alone may be anything
         return [""] * rank
-    leading = ("", "batch") if {"head", "kv_head"} & set(named) else LEADING_AXES
-    return [*([""] * missing if missing > 2 else leading[2 - missing :]), *named]
+    leading = [""] * missing
+    if {"head", "kv_head"} & set(named):
+        leading[-1:] = ["batch"] if missing else []
+    elif "row" in named or "key" in named:
+        leading = {1: LEADING_AXIS, 2: LEADING_AXES}.get(missing, leading)
+    return [*leading, *named]

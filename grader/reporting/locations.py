@@ -9,6 +9,7 @@ _AXIS_NOUNS = {
     "batch": ("batch entry", "batch entries"),
     "head": ("head", "heads"),
     "kv_head": ("key/value head", "key/value heads"),
+    "leading": ("leading index", "leading indices"),
     "row": ("row", "rows"),
     "key": ("key", "keys"),
 }

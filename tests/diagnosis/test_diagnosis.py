@@ -229,6 +229,33 @@ def test_heads_and_batches_are_told_too():
     )
 
 
+@pytest.mark.parametrize(
+    "shape, letters, axes",
+    [
+        ((2, 4, 5, 8), "... Lq D", ["batch", "head", "row"]),
+        ((4, 5, 8), "... Lq D", ["leading", "row"]),
+        ((4, 5, 6), "... Lq Lk", ["leading", "row", "key"]),
+        ((2, 4, 5, 8), "... H Lq Dv", ["batch", "head", "row"]),
+        ((3, 2, 4, 5, 8), "... Lq D", ["row"]),
+        ((2, 9, 17), "... n", []),
+        ((6, 8), "... dim", []),
+        ((3, 2, 8), "... E", []),
+    ],
+)
+def test_an_axis_has_a_name_only_where_it_is_known(shape, letters, axes):
+    wrong = np.zeros(shape, bool)
+    wrong[(0,) * len(shape)] = True
+    found = location.locate_judged_errors(wrong, letters.split())
+    assert [place.axis for place in found] == axes
+
+
+def test_one_axis_before_the_rows_has_a_name_that_fits_any():
+    wrong = np.zeros((4, 5, 8), bool)
+    wrong[2] = True
+    [place] = location.locate_judged_errors(wrong, ["...", "Lq", "D"])
+    assert locations.report_wrong_places([place]) == "Wrong: leading index 2 only, of 4."
+
+
 def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True

@@ -610,7 +610,7 @@ def attention_inverts_the_mask(q, k, v, keep=None):
 
 @mistake(of="attention", caught_by=test_attention_mask)
 def hidden_with_minus_1e9(q, k, v, keep=None):
-    """Hidden scores are -1e9, so that a query that sees nothing answers with the mean of all.
+    """A query that sees nothing answers with the mean of all, as if hidden scores were -1e9.
 
     Hide them with -math.inf, and answer such a query with zeros.
     """

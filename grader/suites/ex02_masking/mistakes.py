@@ -976,7 +976,7 @@ def large_number_in_half_precision(scores, keep):
 
 @mistake(of="masked_softmax", caught_by=test_empty_rows)
 def empty_rows_uniform(scores, keep):
-    """Hidden scores are -1e9, and so a row with nothing to attend to attends to all keys equally.
+    """A row with nothing to attend to attends to all keys equally, as if hidden scores were -1e9.
 
     Give such rows the weights 0: find them with keep.any(-1, keepdim=True).
     """

@@ -684,7 +684,7 @@ def hidden_scores_a_little_low(q, k, v, keep=None, scale=None):
 @also_of_arrays(caught_by=test_numpy_mask)
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
 def hidden_scores_very_low(q, k, v, keep=None, scale=None):
-    """Hidden scores are set to -1e9 or finfo.min; where all are hidden they share the weight.
+    """Where all keys are hidden they share the weight, as if hidden scores were -1e9 or finfo.min.
 
     Set them to -inf, and treat a query without any key on its own: its weights are 0.
     """

@@ -703,7 +703,7 @@ class MaximumOfHiddenScores(_Layer):
 @also_of_arrays(caught_by=test_extremes)
 @mistake(of="MultiHeadAttention", caught_by=test_extremes)
 class EmptyRowsUniform(_Layer):
-    """Hidden scores are set to -1e9, so a row that may see nothing sees everything a little.
+    """A row that may see nothing sees everything a little, as if hidden scores were -1e9.
 
     Fill in -inf, and give such a row weights 0 by itself.
     """

@@ -683,7 +683,7 @@ def empty_row_is_nan(q, k, v):
 
 @mistake(of="causal_attention", caught_by=test_corner)
 def empty_row_is_uniform(q, k, v):
-    """Hidden scores are -1e9, and a query that sees nothing gets the mean of all values.
+    """A query that sees nothing gets the mean of all values, as if hidden scores were -1e9.
 
     Hide with -inf, and give a row of nothing the output 0.
     """

@@ -505,7 +505,7 @@ def minus_ten_thousand_added(q, k, v, keep=None):
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
 def large_negative_number_filled(q, k, v, keep=None):
-    """Hidden scores become -1e9. A query that sees nothing then has equal scores: it gets a mean.
+    """A query that sees nothing gets the mean of all values, as if hidden scores were -1e9.
 
     Use -inf, and give a query that sees nothing zeros: torch.where(keep.any(-1, True), ..., 0.0).
     """

@@ -232,8 +232,8 @@ def mask_of_one_head(q, k, v, keep=None, causal=False, scale=None, bias=None):
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
 def finite_fill(q, k, v, keep=None, causal=False, scale=None, bias=None):
-    """Hidden scores are filled with a large negative number, -1e9: a row that sees nothing gets an
-    even mixture of all values instead of 0.
+    """A row that sees nothing gets an even mixture of all values instead of 0, as if hidden scores
+    were -1e9.
 
     Fill with -torch.inf, and set the output of empty rows to 0.
     """

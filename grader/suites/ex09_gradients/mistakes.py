@@ -539,7 +539,7 @@ def empty_rows_are_nan(q, k, v, grad_output, keep=None, scale=None):
 
 @mistake(of="attention_backward", caught_by=test_mask)
 def empty_rows_are_uniform(q, k, v, grad_output, keep=None, scale=None):
-    """Hidden scores are -1e9, so that a query that sees nothing attends to all keys alike.
+    """A query that sees nothing attends to all keys alike, as if hidden scores were -1e9.
 
     Fill with -np.inf, and let the weights of such a row be zeros.
     """

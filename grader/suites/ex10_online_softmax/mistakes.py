@@ -459,7 +459,7 @@ def nothing_divided_by_nothing(q, k, v, causal=False, scale=None, block_size=64)
 
 @mistake(of="flash_attention", caught_by=test_causal)
 def hidden_with_a_finite_number(q, k, v, causal=False, scale=None, block_size=64):
-    """Hidden scores are -1e9, so a query that sees nothing averages over all keys.
+    """A query that sees nothing averages over all keys, as if hidden scores were -1e9.
 
     Hide with -inf.
     """

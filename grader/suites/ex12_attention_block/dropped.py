@@ -46,7 +46,8 @@ class OpenWeights:
         output, expected = self.module(self.x, keep), self.right(self.x, keep)
         weights = self.read(torch.from_numpy(expected.exact))
         missing = (self.read(output).abs() < weights / 2) & (weights > 1e-6)
-        expect(not missing.any(), f"weights are dropped {says}")
+        if missing.any():  # dropped at random, or wrong in another way
+            expect(torch.equal(output, self.module(self.x, keep)), f"weights are dropped {says}")
         agree(output, expected, says=f"output {says}")
         return weights
 

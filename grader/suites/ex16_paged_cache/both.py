@@ -122,7 +122,7 @@ class Both:
         for name, then in zip(POOLS, before, strict=True):
             now = self._address(name)
             stays = {type(then), type(now)} == {int} and then == now
-            moved = f"cache.{name} lies elsewhere after append"
+            moved = f"cache.{name} lies elsewhere than before"
             expect(stays, f"{moved}, but should be written in place")
 
     def _address(self, name):

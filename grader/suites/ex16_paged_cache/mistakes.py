@@ -872,7 +872,7 @@ def unseeing_query_nan(q, k, v, cu_seqlens_q, cu_seqlens_k):
 
 @mistake(of="ragged_attention", caught_by=test_ragged_apart)
 def hidden_with_a_finite_number(q, k, v, cu_seqlens_q, cu_seqlens_k):
-    """Hidden scores become -1e9 or finfo.min: a query that sees nothing averages what is hidden.
+    """A query that sees nothing averages what is hidden, as if hidden scores were -1e9.
 
     Hide with -inf: masked_fill(hidden, -torch.inf), and put 0 where that leaves NaN.
     """
