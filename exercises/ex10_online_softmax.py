@@ -1,4 +1,4 @@
-# Skeleton ex10_online_softmax 97d2c5ca65ddd1cc. The lesson: docs/lessons/ex10_online_softmax.en.md
+# Skeleton ex10_online_softmax 00754f567949485c. The lesson: docs/lessons/ex10_online_softmax.en.md
 """Online softmax and tiled attention: write the bodies, then run `make grade EX=ex10_online_softmax`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -33,7 +33,7 @@ def merge_partials(
             precision
     returns (output, lse) over both sets, each in the dtype it came in. A part whose lse is -inf has
             no influence, whatever its output holds, NaN included; if both parts are like this, the
-            output is 0 and lse is -inf
+            output is 0, lse is -inf, and gradients are 0
     """
     raise NotImplementedError(
         "Join the attention of the same queries over two sets of keys into that over both."

@@ -315,7 +315,7 @@ def merge_partials(
             precision
     returns (output, lse) over both sets, each in the dtype it came in. A part whose lse is -inf has
             no influence, whatever its output holds, NaN included; if both parts are like this, the
-            output is 0 and lse is -inf
+            output is 0, lse is -inf, and gradients are 0
     """
     ### BEGIN SOLUTION
     top = torch.maximum(a[1], b[1])  # (..., L)

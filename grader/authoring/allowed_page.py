@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable
 
 from grader.core import allowed_tables, catalog
-from grader.worker.child.builtin_names import BUILTINS
+from grader.worker.child.builtin_names import BUILTINS, ORDINARY_DUNDERS
 
 PATH = allowed_tables.ALLOWED_PAGE_PATH
 _OPENING = """\
@@ -16,16 +16,16 @@ An answer in Python may use what stands on this page, and nothing else; what an 
 it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is read otherwise:
 `grader/cuda/allowed_cuda.py`.) The file is read before it is run:
 
-- **Imports.** The modules below. An import of another is left out, and costs nothing until its name
-  is used. `from x import *` says nothing of what it brings, and costs the file.
+- **Imports.** The modules below. An import of another module does not run and costs nothing, until
+  a name that it brings is used. `from x import *` says nothing of what it brings, and costs the
+  file.
 - **Names of modules.** Those listed. A module itself is no value: `xp = torch` and `xp = np if
   small else torch` are followed, `f(torch)` and `[torch]` are refused. Nothing of a module or of
   its classes can be set.
-- **Attributes of anything else** that do not begin with `_`. A name that begins with `_` belongs to
-  who wrote it: `self._x`, and every name that a class of the file defines. Of names with two
-  underscores on each side the ordinary ones are free (`__init__`, `__call__`, `__len__`,
-  `__name__`, ...); those that reach a function's code, a class's dictionary or the import system
-  are not, nor are frames and tracebacks.
+- **Attributes of anything else** that do not begin with `_`. A name that begins with `_` may be
+  used if the file itself defines it: `self._x`, and every name in one of its classes. Attributes
+  that lead from frames, generators or tracebacks to code are refused.
+- **Names with two underscores on each side.** Those listed: {dunders}.
 - **Looking up by name.** `getattr`, `setattr`, `delattr` and `hasattr` can be called and no more,
   with a name in quotes; in a method, `getattr(self, name)` may have any name without a `_` first.
 - **Classes** have no `metaclass` and no imports in them, `type` takes one argument, and a class
@@ -59,6 +59,8 @@ def render_generated_page() -> str:
     open_, asked = allowed_tables.load_allowed_module_tables()
     names = ", ".join(f"`{n}`" for n in sorted(BUILTINS) if not n.endswith(("Error", "Warning")))
     opening = _OPENING.replace("{builtins}", f"{names}, and all errors and warnings")
+    dunders = ", ".join(f"`{name}`" for name in sorted(ORDINARY_DUNDERS))
+    opening = opening.replace("{dunders}", dunders)
     parts = ["\n".join(_wrap_allowed_page_lines(opening)), "## Modules for every exercise\n"]
     parts += [_build_allowed_module_section(name, open_[name]) for name in open_]
     parts.append("## Modules that an exercise asks for\n")

@@ -145,7 +145,7 @@ class ForbiddenUseFinder:
                 yield f"{name} {_REACHES}"
         elif is_dunder(name):
             if name not in (*ORDINARY_DUNDERS, *BUILTINS):
-                yield f"{name} {_REACHES}"
+                yield f"{name} {_UNLISTED}"
         elif hasattr(builtins, name) and name not in BUILTINS and name not in self._names.bound:
             yield BREAKPOINT_LEFT if name == "breakpoint" else f"{name} {_REACHES}"
 
@@ -189,7 +189,7 @@ class ForbiddenUseFinder:
             yield f".{name} {_REACHES}"
         elif is_dunder(name):
             if name not in ORDINARY_DUNDERS:
-                yield f".{name} {_REACHES}"
+                yield f".{name} {_UNLISTED}"
         elif name.startswith("_") and name not in ("_", *_NAMED_TUPLE_MEMBERS):
             mine = value is not None and self._names.is_self(value)
             if _ATTRIBUTES_TO_MODULES.get(name, "") in self._names.uses:
@@ -288,4 +288,4 @@ _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "i
 
 def _explain_forbidden_dunder(name: str) -> Iterator[str]:
     if is_dunder(name) and name not in ORDINARY_DUNDERS:
-        yield f"{name} {_REACHES}"
+        yield f"{name} {_UNLISTED}"

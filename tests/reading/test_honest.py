@@ -57,6 +57,8 @@ HABITS = {
     "abstract": "from abc import ABC, abstractmethod\nclass Base(ABC):\n    @abstractmethod\n    def f(self): ...\nclass Made(Base):\n    def f(self): return type(self).__name__ + self.__class__.__name__",
     "enumeration": "from enum import Enum, auto\nclass Kind(Enum):\n    CAUSAL = auto()\n    FULL = auto()\ndef f(k): return k is Kind.CAUSAL",
     "errors": "def f(x):\n    try: return x / 0\n    except (ZeroDivisionError, ValueError) as e: raise ValueError(f'bad {x!r}: {e}') from e\n    finally: assert True, 'never'",
+    "header": "__author__ = 'A'\n__copyright__ = 'B'\n__credits__ = ['C']\n__license__ = 'MIT'\n__version__ = '1'\n__maintainer__ = 'A'\n__email__ = 'a@b'\n__status__ = 'done'\n__docformat__ = 'google'",
+    "constants of a module": "from torch import nn\nclass M(nn.Module):\n    __constants__ = ['scale']\n    def forward(self, x): return x",
     "warnings": "import warnings\ndef f(x):\n    with warnings.catch_warnings():\n        warnings.simplefilter('ignore')\n        return x",
     "own autograd": "import torch\nclass Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.save_for_backward(x)\n        return x.clone()\n    @staticmethod\n    def backward(ctx, g):\n        (x,) = ctx.saved_tensors\n        return g * x\ndef f(x): return Op.apply(x)",
     "names of built-ins": "def f(vars, compile=None, open=0):\n    locals = [vars]\n    return locals, compile, open",

@@ -48,6 +48,7 @@ SENTENCES = {
     "called only": "from functools import wraps\nw = wraps",
     "changed": "import torch\ntorch.exp = 1",
     "underscore": "x._y",
+    "two underscores": "x.__dict__",
     "type": "type('A', (), {})",
     "copied": "import functools\nfunctools.wraps(f, assigned=('x',))",
     "pattern": "match x:\n    case object(a=b): pass",

@@ -51,6 +51,8 @@ ORDINARY_DUNDERS = frozenset(
         *("setitem", "slots", "str", "sub", "truediv", "trunc", "xor", "class", "all", "version"),
         *("author", "annotations", "file", "date", "license", "credits", "email", "status"),
         *("get", "set", "delete", "set_name", "init_subclass", "class_getitem", "array"),
+        *("copyright", "maintainer", "contact", "docformat", "constants", "array_priority"),
+        *("dir", "sizeof"),
     )
 )
 
