@@ -216,7 +216,8 @@ def test_rope(student, draw, device, base, width, heads, qk_norm):
     agree(module(x), right(x), says="output of the first module once more")
     many = draw.integer(20, 49)
     for wide, heads in (15, 3), (20, 4), (3 * many, many):
-        rejects(lambda e=wide, h=heads: student.SelfAttention(e, h, rope_base=base), wide, heads)
+        asked = wide, heads, qk_norm, base
+        rejects(lambda a=asked: student.SelfAttention(*a), wide, heads)
     if base == 100.0 and not qk_norm:
         got, answer, says = far(student, draw, device, 8300, float32)
         # Angles in float32 are rounded, this way or that; too short a table is far worse.

@@ -209,8 +209,9 @@ def test_parameters(student, draw, device, sizes, t):
     missing = sorted(wanted - names)
     expect(not missing, f"the state dict has no {', '.join(missing)}")
     expect_no_more(names - wanted)
-    for odd in 7, 2 * draw.integer(10, 49) + 1:
-        rejects(lambda n=odd: student.MultiHeadLatentAttention(16, 2, 4, n, 4, 8), odd)
+    for odd, rank in (7, 6), (2 * draw.integer(10, 49) + 1, None):
+        asked = 16, 2, 4, odd, 4, 8, rank
+        rejects(lambda a=asked: student.MultiHeadLatentAttention(*a), odd)
     for absorbed in (False, True):
         agree_gradients(student, draw, device, sizes, t, float32, absorbed)
 
