@@ -54,8 +54,8 @@ def _name_judged_axes(rank: int, letters: Sequence[str]) -> list[str]:
     if missing < 0 or not named:  # "..." alone may be anything
         return [""] * rank
     leading = [""] * missing
-    if {"head", "kv_head"} & set(named):
-        leading[-1:] = ["batch"] if missing else []
+    if missing and {"head", "kv_head"} & set(named):
+        leading[-1] = "batch"
     elif "row" in named or "key" in named:
         leading = {1: LEADING_AXIS, 2: LEADING_AXES}.get(missing, leading)
     return [*leading, *named]

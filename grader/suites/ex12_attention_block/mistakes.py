@@ -595,6 +595,32 @@ class SoftmaxInHalfPrecision(_Self):
         return PlainSelfAttention.attend(self, q, k, v, keep)
 
 
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class SoftmaxInBfloat16(_Self):
+    """Of half precision only float16 is raised: bfloat16 has no fractions where scores are large.
+
+    Raise both: q.to(torch.promote_types(q.dtype, torch.float32)).
+    """
+
+    def attend(self, q, k, v, keep):
+        if q.dtype == torch.float16:
+            return super().attend(q, k, v, keep)
+        return PlainSelfAttention.attend(self, q, k, v, keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class OddHeadsWithoutNorms(_Self):
+    """Without norms an odd head width with RoPE is not refused.
+
+    Raise the ValueError in __init__ whatever qk_norm is.
+    """
+
+    def __init__(self, d_model, num_heads, qk_norm=True, rope_base=None, dropout=0.0):
+        checked = rope_base if qk_norm else None
+        super().__init__(d_model, num_heads, qk_norm, checked, dropout)
+        self.rope_base = rope_base
+
+
 @mistake(of="SelfAttention", caught_by=test_self)
 class ScaleOnePerCentOff(_Self):
     """The scale is not quite 1 / sqrt(D).

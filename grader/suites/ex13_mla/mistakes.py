@@ -1001,6 +1001,18 @@ class FrequenciesInTheState(_Layer):
         self.register_buffer("inv_freq", self.base**-places)
 
 
+@mistake(of=OF, caught_by=test_parameters)
+class OddRopeDimWithQRank(_Layer):
+    """With a q_rank an odd rope_dim is not refused.
+
+    Raise the ValueError in __init__ before anything depends on q_rank.
+    """
+
+    def __init__(self, d_model, heads, nope, rope, value, kv_rank, q_rank=None, rope_base=10000.0):
+        there = 0 if q_rank is None else rope % 2
+        super().__init__(d_model, heads, nope, rope + there, value, kv_rank, q_rank, rope_base)
+
+
 # No attention at all
 
 
