@@ -103,12 +103,14 @@ def _can_hard_kind_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
     if name in exercise.classes:
         declared = exercise.classes[name]
         methods = list(declared.methods.values())
+        attends = "forward" in declared.methods
         signatures = " ".join([declared.signature, *(m.signature for m in methods)])
     elif kind in KINDS_OF_CLASSES:
         return False
     else:
         methods = [exercise.functions[name]]
         signatures = methods[0].signature
+        attends = "q" in methods[0].shapes
     shapes = [m.shapes for m in methods]
     letters = {w for s in shapes for text in s.values() for w in text.split()}
     match kind:
@@ -124,6 +126,8 @@ def _can_hard_kind_apply(kind: Hard, name: str, exercise: Exercise) -> bool:
             return "device" in signatures
         case Hard.ONE | Hard.CHANGED | Hard.SCORES:
             return bool(letters)
+        case Hard.TIES | Hard.LOW | Hard.LEARN:
+            return attends
     return True
 
 

@@ -125,6 +125,36 @@ class Draw:
         }
         return {name: x.to(self._device, dtype) for name, x in found.items()}
 
+    def ties(self, rows: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Announce `Hard.TIES`; return queries (rows, width) and keys (width, width).
+
+        Their scores, with the default scale, are about 512 (4,096 in float16) and lie within about
+        1 of each other: as close as two neighbours in half precision. Key j is 0 outside column j,
+        so that a query that is scaled before it is widened tells the keys apart wrongly as well.
+        """
+        find_case().hard.add(Hard.TIES.value)
+        coarse = torch.bfloat16 if dtype.itemsize > 2 else dtype
+        score = 4096 if dtype is torch.float16 else 512
+        sign = self.integers(0, 1, width) * 2 - 1
+        keys = self.integers(128, 255, width) / 16.0 * sign  # 8 bits, as bfloat16 has
+        queries = (score + self.normal(rows, width)) * width**0.5 / keys
+        return queries.to(coarse).to(dtype), keys.diag().to(dtype)
+
+    def low(
+        self, rows: int, keys: int, width: int, dtype: torch.dtype = torch.float32
+    ) -> tuple[Tensor, Tensor]:
+        """Announce `Hard.LOW`; return queries (rows, width) and keys (keys, width).
+
+        Every score, with the default scale and a width of up to 10, is below -1e30, in float16
+        below -1e9: lower than what people write for a hidden score. All scores are the same, so
+        that the seen keys of a query share its weight.
+        """
+        find_case().hard.add(Hard.LOW.value)
+        size = 6e4 if dtype is torch.float16 else 1e16
+        q, k = (torch.zeros(n, width, dtype=dtype, device=self._device) for n in (rows, keys))
+        q[:, 0], k[:, 0] = -size, size
+        return q, k
+
     def sizes(self, **sizes: int) -> Sizes:
         """Draw the sizes of one call of a trial: ordinary sizes from 1 up, or those of a hard kind.
 

@@ -1,7 +1,7 @@
 """The kinds of input in which wrong answers hide, by name.
 
-`Draw.hard` draws the sizes of a kind, `Draw.scores` its scores, `Draw.combined` its calls; the
-other kinds are ways to call, which a check announces by `Draw.hard` before it calls. The file
+`Draw.hard` draws the sizes of a kind, `Draw.scores`, `Draw.ties` and `Draw.low` its numbers,
+`Draw.combined` its calls; the other kinds are ways to call, which a check announces by `Draw.hard` before it calls. The file
 `hard.toml` of a suite lists which check runs which kind on which function of the student's; `make
 house` compares it with what was run.
 """
@@ -31,6 +31,9 @@ class Hard(StrEnum):
     DEVICE = "device"  # a device other than the default, such as `meta`
     COMBINED = "combined"  # each few of options, sizes, layouts and dtypes together
     SCORES = "scores"  # scores that fall, that are all negative, that jump by hundreds
+    TIES = "ties"  # scores of hundreds that lie closer together than half precision can tell
+    LOW = "low"  # scores of seen keys below any number that people fill in for hidden ones
+    LEARN = "learn"  # a gradient of one input where no other learns
 
 
 def make_square_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:

@@ -152,6 +152,13 @@ def agrees_in_dtype(student, name, *tensors, scale=None):
     agree(answer, getattr(reference, name)(*given, scale=scale))
 
 
+def raised_values_agree(student, name, *tensors):
+    """What a function gives in half precision is right, where the plain formula in it is not."""
+    given = for_function(name, *tensors)
+    answer = getattr(student, name)(*given)
+    agree(answer, reference.raised(getattr(reference, name), *given))
+
+
 def hidden_weight_is_zero(name, keep, weights):
     """The weight of hidden keys is 0, not only nearly."""
     [keep] = for_function(name, keep)
@@ -204,6 +211,7 @@ def test_numpy_mask(student, draw, shape):
     else:
         q, k, v, keep = *inputs(draw, MASKED), draw.keep(*shape)
         values_agree(student, "attention_numpy", q, k, v, keep)
+        values_agree(student, "attention_numpy", *draw.low(9, 17, 8), v[0, 0], draw.keep(9, 17))
         weights = attend(*for_function("attention_numpy", q, k, v, keep))[1]
         hidden_weight_is_zero("attention_numpy", keep, weights)
 
@@ -272,6 +280,7 @@ def test_mask(student, draw, shape):
     hidden_weight_is_zero("scaled_dot_product_attention", keep, weights)
     q, k, v, keep = q[0, 0], k[0, 0], v[0, 0], draw.keep(9, 17)  # no leading dimensions
     values_agree(student, "scaled_dot_product_attention", q, k, v, keep)
+    values_agree(student, "scaled_dot_product_attention", *draw.low(9, 17, 8), v, keep)
 
 
 @check(points=1, needs=[test_values])
@@ -328,6 +337,21 @@ def test_gradients(student, draw, masked):
         q, k, v = inputs(draw, in_order(sizes))
         gradients_agree(student, draw, [q, k, v], some_mask(draw, q, k) if masked else None)
     same_tensor_for_all(student, draw, masked)
+    each_learns_alone(student, draw, masked)
+
+
+def each_learns_alone(student, draw, masked):
+    """Each of q, k and v has its gradient where the other two need none."""
+    draw.hard(Hard.LEARN)
+    tensors, keep = inputs(draw, MASKED), draw.keep(9, 17) if masked else None
+    upstream = draw.normal(2, 3, 9, 5)
+    expected = reference.attention_gradients(*tensors, keep, upstream=upstream)
+    for name, x, right in zip("qkv", tensors, expected, strict=True):
+        x.requires_grad_()
+        output, _ = student.scaled_dot_product_attention(*tensors, keep)
+        [got] = backward(output, x, upstream=upstream)
+        x.requires_grad_(False)
+        agree(got, right, says=f"gradient of {name}, which alone learns")
 
 
 def same_tensor_for_all(student, draw, masked):
@@ -486,9 +510,13 @@ def test_half_precision(student, draw, name, dtype):
         if name == "scaled_dot_product_attention":
             gradients_agree(student, draw, [x.clone() for x in (q, k, v)], keep)
     for keep in None, draw.keep(9, 9):
-        given = for_function(name, *needle(draw, dtype), keep)
-        answer = getattr(student, name)(*given)
-        agree(answer, reference.raised(getattr(reference, name), *given))
+        raised_values_agree(student, name, *needle(draw, dtype), keep)
+    for keep in None, draw.keep(5, 24):
+        q, k = draw.ties(5, 24, dtype)
+        raised_values_agree(student, name, q, k, draw.normal(24, 3, dtype=dtype), keep)
+    seen = torch.tensor([True, False], device=q.device)
+    q, k = draw.low(3, 2, 4, dtype)
+    raised_values_agree(student, name, q, k, draw.normal(2, 3, dtype=dtype), seen)
     together.answers_agree(student, draw, name, dtype)
 
 
