@@ -146,13 +146,13 @@ class Draw:
         """Announce `Hard.LOW`; return queries (rows, width) and keys (keys, width).
 
         Every score, with the default scale and a width of up to 10, is below -1e30, in float16
-        below -1e9: lower than what people write for a hidden score. All scores are the same, so
-        that the seen keys of a query share its weight.
+        below -1e9: lower than what people write for a hidden score. No two keys have the same
+        score, so that one of the seen keys takes all the weight, however the answer rounds.
         """
         find_case().hard.add(Hard.LOW.value)
-        size = 6e4 if dtype is torch.float16 else 1e16
+        size = 6.5e4 if dtype is torch.float16 else 1e16
         q, k = (torch.zeros(n, width, dtype=dtype, device=self._device) for n in (rows, keys))
-        q[:, 0], k[:, 0] = -size, size
+        q[:, 0], k[:, 0] = -size, size * (1 - self.permutation(keys) / (4 * keys))
         return q, k
 
     def sizes(self, **sizes: int) -> Sizes:
