@@ -867,6 +867,33 @@ def not_a_number_replaced_too_late(q, k, v, keep=None, scale=None):
     return output.nan_to_num(), weights.nan_to_num()
 
 
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def hidden_by_a_finite_number(q, k, v, keep=None, scale=None):
+    """Hidden scores are -1e9, above seen scores that are lower still.
+
+    Give hidden scores minus infinity, which no score is below, and see to the empty rows apart.
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else xp.where(keep, scores, -1e9)
+
+    def clear(weights, keep):
+        return weights if keep is None else xp.where(keep.any(-1)[..., None], weights, 0.0)
+
+    return attention(q, k, v, keep, scale, hide=hide, clear=clear)
+
+
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_mask)
+def a_mask_without_dimensions_is_indexed(q, k, v, keep=None, scale=None):
+    """The mask is taken to have a dimension: one that is a single True ends in an IndexError.
+
+    Let it broadcast instead of reading its sizes: masked_fill and where do so.
+    """
+    return attention(q, k, v, None if keep is None else keep[..., :], scale)
+
+
 # Precision, gradients and manners.
 
 
@@ -904,6 +931,19 @@ def half_precision_raised_too_late(q, k, v, keep=None, scale=None):
         score=lambda q, k, scale: raised(scored(q, k, scale)),
         mix=lambda weights, v: mixed(converted_back(weights, v.dtype), v),
     )  # fmt: skip
+
+
+@also_of_arrays(caught_by=test_half_precision)
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def half_precision_raised_once_scaled(q, k, v, keep=None, scale=None):
+    """The queries are scaled in half precision, and the scores inherit the rounding.
+
+    Convert q, k and v to float32 before anything is computed, the scaling too.
+    """
+    if raised(q) is q:
+        return attention(q, k, v, keep, scale)
+    scaled = converted_back(q * chosen(q, scale), q.dtype)
+    return attention(scaled, k, v, keep, 1.0)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
@@ -955,6 +995,17 @@ def graph_cut(q, k, v, keep=None, scale=None):
     _, weights = attention(q.detach(), k.detach(), v, keep, scale)
     wide = torch.promote_types(q.dtype, torch.float32)
     return (weights.to(wide) @ v.to(wide)).to(q.dtype), weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_gradients)
+def keys_learn_only_beside_queries(q, k, v, keep=None, scale=None):
+    """The graph is cut where q needs no gradient, although k or v may need one.
+
+    Do not ask which input learns: PyTorch finds that out by itself.
+    """
+    if q.requires_grad:
+        return attention(q, k, v, keep, scale)
+    return attention(q.detach(), k.detach(), v.detach(), keep, scale)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_gradients)

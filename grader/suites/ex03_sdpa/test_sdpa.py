@@ -39,7 +39,7 @@ SIZES = {
 ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 6}
 HARD = Hard.SQUARE, Hard.ONE, Hard.LONG
 MASKS = [(9, 17), (3, 9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17), (17,), (1, 17), (9, 1)]
-SCALES = 0.0, -0.3, 0.7
+SCALES = 0, -0.3, 0.7, 2
 GARBAGE = {
     "1e30 in keys": ("k", 1e30),
     "-1e30 in values": ("v", -1e30),
@@ -79,11 +79,13 @@ def in_order(sizes):
 
 
 def hard_inputs(draw, kind):
-    """Queries, keys and values of every size of a hard kind; of the long ones, many keys too."""
+    """Queries, keys and values of every size of a hard kind; of the long ones, more keys or queries
+    than 2,048 too."""
     for sizes in draw.hard(kind, **ORDINARY):
         yield inputs(draw, in_order(sizes))
     if kind is Hard.LONG:
         yield inputs(draw, ((), 3, draw.integer(2049, 6000), 4, 4))
+        yield inputs(draw, ((), draw.integer(2049, 6000), 3, 4, 4))
 
 
 def some_mask(draw, q, k):
@@ -113,7 +115,7 @@ def hard_scores(draw):
     k = torch.eye(64, device=draw.normal(1).device)
     for scores in draw.scores(5, 64).values():
         scores = scores + 200 * draw.normal(5, 1)
-        yield 8 * scores, k, draw.normal(64, 3)  # 8 is the square root of the width
+        yield 8 * scores, k, draw.normal(64, 3, scale=1e6)  # 8 is the square root of the width
 
 
 def spoilt(draw, dtype, part, garbage):
@@ -210,7 +212,8 @@ def test_numpy_mask(student, draw, shape):
                 zeros_in_empty_rows(torch.from_numpy(given[3]), *map(torch.tensor, attend(*given)))
     else:
         q, k, v, keep = *inputs(draw, MASKED), draw.keep(*shape)
-        values_agree(student, "attention_numpy", q, k, v, keep)
+        for mask in keep, torch.tensor(True):
+            values_agree(student, "attention_numpy", q, k, v, mask)
         values_agree(student, "attention_numpy", *draw.low(9, 17, 8), v[0, 0], draw.keep(9, 17))
         weights = attend(*for_function("attention_numpy", q, k, v, keep))[1]
         hidden_weight_is_zero("attention_numpy", keep, weights)
@@ -281,6 +284,7 @@ def test_mask(student, draw, shape):
     q, k, v, keep = q[0, 0], k[0, 0], v[0, 0], draw.keep(9, 17)  # no leading dimensions
     values_agree(student, "scaled_dot_product_attention", q, k, v, keep)
     values_agree(student, "scaled_dot_product_attention", *draw.low(9, 17, 8), v, keep)
+    values_agree(student, "scaled_dot_product_attention", q, k, v, torch.tensor(True))
 
 
 @check(points=1, needs=[test_values])
