@@ -1,9 +1,9 @@
 """The kinds of input in which wrong answers hide, by name.
 
 `Draw.hard` draws the sizes of a kind, `Draw.scores`, `Draw.ties` and `Draw.low` its numbers,
-`Draw.combined` its calls; the other kinds are ways to call, which a check announces by `Draw.hard` before it calls. The file
-`hard.toml` of a suite lists which check runs which kind on which function of the student's; `make
-house` compares it with what was run.
+`Draw.combined` its calls; the other kinds are ways to call, which a check announces by `Draw.hard`
+before it calls. The file `hard.toml` of a suite lists which check runs which kind on which function
+of the student's; `make house` compares it with what was run.
 """
 
 from collections.abc import Iterator, Mapping
