@@ -1,6 +1,7 @@
 """Every suite says which check runs which hard kind of input."""
 
 import pytest
+from torch import bfloat16, float16, float32
 
 from grader.authoring import hard_cases
 from grader.core import catalog
@@ -67,6 +68,28 @@ def test_hard_scores_are_what_their_names_say(draw):
     assert (scores["rising"].diff() > 0).all()
     assert (scores["negative"] < 0).all()
     assert CURRENT_CASE.get().hard == {"scores"}
+
+
+@pytest.mark.parametrize("dtype, least", [(bfloat16, 500), (float16, 4000)], ids=str)
+def test_ties_are_told_apart_in_float32_alone(draw, dtype, least):
+    q, k = draw.ties(5, 48, dtype)
+    right, scale = q.double() @ k.double().mT * 48**-0.5, 48**-0.5
+    wide = q.float() @ k.float().mT * scale
+    rounded = {"scores": wide.to(dtype).float(), "queries": (q * scale).float() @ k.float().mT}
+    assert least < right.min() and (right.std(-1) < 3).all()
+    assert (wide - right).abs().max() < 1e-3
+    for name, scores in rounded.items():
+        assert (scores - right).std() > 0.4, name
+    assert CURRENT_CASE.get().hard == {"ties"}
+
+
+@pytest.mark.parametrize("dtype, filled", [(float32, -1e30), (bfloat16, -1e30), (float16, -1e9)])
+def test_low_scores_are_below_what_is_filled_in_and_differ(draw, dtype, filled):
+    q, k = draw.low(3, 17, 8, dtype)
+    scores = (q.float() @ k.float().mT * 8**-0.5).sort(-1).values
+    assert (scores < filled).all() and scores.isfinite().all()
+    assert (scores.diff() > 1e-3 * scores.abs().max()).all()
+    assert CURRENT_CASE.get().hard == {"low"}
 
 
 SAID = """
