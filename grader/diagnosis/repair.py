@@ -192,5 +192,7 @@ class _Search:
         line = first["line"] if len({e["line"] for e in mends}) == 1 else first["statement"]
         answer = find_file_of_student(self._judge.student)
         text = clean_worker_text(self._text.source.split("\n")[line - 1]).strip()[:MAX_TEXT]
-        found = PinnedLine(line=line, change=first["kind"], text=text)
+        # A branch that is too much has a condition that is right: no constant of it is wrong.
+        change = "CONDITION" if first["tested"] else first["kind"]
+        found = PinnedLine(line=line, change=change, text=text)
         return name_pinned_line(found, answer)

@@ -30,6 +30,7 @@ REMOVALS = frozenset((ReplacementKind.STATEMENT.name, ReplacementKind.CONDITION.
 MAX_EDITS = 3000
 MAX_SOURCE_BYTES = 100_000
 MAX_CHANGED_BYTES = 1000  # of one node
+MAX_CONSTANT = 16  # a larger one is the size of a block: with another the check asks elsewhere
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert, ast.Raise)
 # The likeliest first; before them, with rank 0, all other kinds.
 _KINDS = (
@@ -67,10 +68,10 @@ def list_repairs_of_submission(
     suspects lines whose statements come first, and then the functions that these call
     methods  calls that may be added to any value, beside those of the file: "_.transpose(1, 2)"
 
-    An edit is {"line", "statement", "kind", "rank", "start", "end", "text"}: the line of what is
-    changed, the line of its statement, the kind of change, how likely it is ([0, 0]: the
-    likeliest; the place, and the kind), where the replaced bytes start and end, and the text that
-    replaces them.
+    An edit is {"line", "statement", "kind", "tested", "rank", "start", "end", "text"}: the line of
+    what is changed, the line of its statement, the kind of change, whether it is in the condition
+    of an `if`, how likely it is ([0, 0]: the likeliest; the place, and the kind), where the
+    replaced bytes start and end, and the text that replaces them.
     Nothing in a `while` loop is changed, so that no changed loop is endless.
     """
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:
@@ -143,6 +144,8 @@ class _RepairLister:
             span = self._find_span(node)
             if span is None or _is_unchanged_call(node) or _is_unchanged_call(at.parent):
                 continue
+            if _is_large_number(node):
+                continue
             within, known, parameters = scopes.get(id(node), ("", (), ()))
             lines = node.lineno, at.statement.lineno
             if self._find_place(lines, within) != place:
@@ -153,6 +156,7 @@ class _RepairLister:
                     continue
                 yield {
                     "line": lines[0], "statement": lines[1], "kind": kind.name,
+                    "tested": isinstance(at.statement, ast.If),
                     "rank": [place, number], "start": span[0], "end": span[1],
                     "text": _write_changed(other, at),
                 }  # fmt: skip
@@ -179,6 +183,14 @@ def _rank_replacements(
     for kind, other in chain(known, make_repairing_replacements(node, where)):
         rank = next((number for number, kinds in enumerate(_KINDS, 1) if kind in kinds), 0)
         yield rank, (kind, other)
+
+
+def _is_large_number(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, int)
+        and abs(node.value) > MAX_CONSTANT
+    )
 
 
 def _is_unchanged_call(node: ast.AST) -> bool:

@@ -125,10 +125,12 @@ def test_two_lines_of_which_either_would_do_are_none():
     judge, _ = judged("ex01_softmax", SLIP)
     search = repair._Search.__new__(repair._Search)
     search._judge, search._text = judge, judge.student._door.client.text
-    edit = {"kind": "NAME", "text": "", "line": 3, "statement": 3}
+    edit = {"kind": "NAME", "tested": False, "text": "", "line": 3, "statement": 3}
     assert search._choose_line([edit, edit | {"line": 4}]).line == 3  # within one statement
     assert search._choose_line([edit, edit | {"statement": 4}]) is None
     assert search._choose_line([]) is None
+    assert search._choose_line([edit]).change == "NAME"
+    assert search._choose_line([edit | {"tested": True}]).change == "CONDITION"
 
 
 def only(monkeypatch, *wanted: tuple[str, str]) -> None:

@@ -52,6 +52,23 @@ def test_a_common_slip_has_a_change_that_undoes_it(body, kind, wanted):
     assert wanted in changed(body, kind=kind)
 
 
+def test_the_size_of_a_block_is_never_changed():
+    """With another the check asks at other places, and a wrong answer passes by luck."""
+    assert "x + (17)" in changed("return x + 16", kind="CONSTANT")
+    assert changed("return x + 128", kind="CONSTANT") == []
+
+
+def test_what_is_in_the_condition_of_a_branch_is_marked():
+    source = f"{HEAD}def f(x, y):\n    if x > 1:\n        y = 2\n    return 3 if x > 4 else y\n"
+    numbers = {
+        number: edit["tested"]
+        for edit in list_repairs_of_submission(source, ["f"])
+        for number in "1234"
+        if edit["kind"] == "CONSTANT" and source[edit["start"] : edit["end"]] == number
+    }
+    assert numbers == {"1": True, "2": False, "3": False, "4": False}
+
+
 def test_what_is_not_allowed_or_reaches_other_names_is_never_added():
     assert "(torch.triu(x))" not in changed("return torch.tril(x)", refused=["triu"])
     assert not [
