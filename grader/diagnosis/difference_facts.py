@@ -1,6 +1,7 @@
 """Facts that the wrong numbers themselves tell: a factor, an offset, wrong places, lost digits."""
 
 import itertools
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,8 @@ from grader.core.diagnosis_records import Fact
 from grader.diagnosis.probed_function import Array
 from grader.judging.judge import CheckFailure
 
+# Such values were changed by another call, or by the check: they do not tell how they are computed.
+_CHANGED_SINCE = re.compile(r"\ban earlier (?:one|answer)\b")
 FITS = 1e-3  # the share of the largest number by which a factor or an offset may miss
 MIN_NUMBERS = 3  # different right numbers: with fewer of them a factor is chance
 FLOAT32_ERRORS = (1e-10, 1e-6)  # relative errors of float64 numbers that went through float32
@@ -18,7 +21,7 @@ FLOAT32_ERRORS = (1e-10, 1e-6)  # relative errors of float64 numbers that went t
 def list_difference_facts(failure: CheckFailure) -> Iterator[Fact]:
     """Yield the facts that a failure's wrong values tell by themselves, at most two."""
     differs = failure.fault.differs
-    if differs is None:
+    if differs is None or _CHANGED_SINCE.search(differs.subject):
         return
     got, exact = np.asarray(differs.got), np.asarray(differs.exact)
     if got.shape != exact.shape or got.size < MIN_NUMBERS:

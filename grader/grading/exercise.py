@@ -221,10 +221,11 @@ def _judge_graded_answer_once(admitted: AdmittedAnswer, run: Run, *, again: bool
             )
             if not run.explain:
                 return JudgedAnswer(checks=verdicts)
+            printed = worker.output()  # before changed copies of the answer are run as well
             checks = failed_checks.diagnose_failed_checks(exercise, verdicts, judge)
             line_of = partial(_find_graded_failure_line, answer=answer, admitted=admitted.given)
             found = tuple(replace(c, line=line_of(c)) for c in checks)
-            return JudgedAnswer(checks=found, printed=worker.output())
+            return JudgedAnswer(checks=found, printed=printed)
     finally:
         if worker.disturbed and not again:  # whatever came of it; the second try stands
             raise _DisturbedGrading

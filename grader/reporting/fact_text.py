@@ -15,8 +15,8 @@ FACT_SENTENCES = {
     "other_places": "The numbers are right, but they stand in other places.",
     "float32_digits": "The relative error is {error}: somewhere float64 is computed in float32.",
     "all_inverted": "True and False are exchanged everywhere.",
-    "more_true": "All that should be True is True; {count} other entries are True as well.",
-    "fewer_true": "All that should be False is False; {count} other entries are False as well.",
+    "more_true": "All that should be True is True, and so are {count} that should be False.",
+    "fewer_true": "All that should be False is False, and so are {count} that should be True.",
     # weights
     "negative_weights": "There are negative weights, the least {least}.",
     "row_sums": "The weights of a row sum to {sum}, not to 1.",
@@ -123,6 +123,9 @@ def report_small_example(example: SmallExample, words: Words) -> str:
 
 
 def _write_fact_number(x: float) -> str:
-    """Write a number with four digits, or with more if it would look like a whole number."""
+    """Write a whole number as it is; others with four digits, or with more if they would look like
+    a whole number."""
+    if x == round(x) and abs(x) < 1e9:
+        return str(round(x))
     short = f"{x:.4g}"
-    return f"{x:.8g}" if float(short) == round(x) != x else short
+    return f"{x:.8g}" if float(short) == round(x) else short

@@ -9,6 +9,7 @@ import torch
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.core.diagnosis_records import Fact
+from grader.core.translation import Words
 from grader.diagnosis import difference_facts, facts
 from grader.diagnosis.module_probes import can_be_probed
 from grader.diagnosis.probed_function import name_probed_family
@@ -16,6 +17,7 @@ from grader.judging import suite_runner
 from grader.judging.case import LastCall, StudentFault, ValueDifference
 from grader.judging.judge import CheckFailure
 from grader.judging.student import Student
+from grader.reporting import fact_text
 from grader.worker.parent.in_process import call_without_wall
 from tests.conftest import solution
 
@@ -234,11 +236,11 @@ def test_an_answer_that_raises_or_answers_nonsense_is_told_nothing():
     assert probed(*ATTENTION, lambda *a, **k: None) == []
 
 
-def failed(got, exact, *args):
+def failed(got, exact, *args, subject="out"):
     got, exact = np.array(got), np.array(exact)
     fault = StudentFault("wrong")
     fault.differs = ValueDifference(
-        got=got, exact=exact, wrong=got != exact, subject="out", call="f()"
+        got=got, exact=exact, wrong=got != exact, subject=subject, call="f()"
     )
     asked = LastCall(name="f", args=args, kwargs={}, value=None)
     return CheckFailure(check="c", case=None, more=(), fault=fault, calls=frozenset(), asked=asked)
@@ -269,6 +271,34 @@ WIDE = torch.zeros(1, dtype=torch.float64)
 def test_wrong_numbers_tell_facts_by_themselves(got, exact, key):
     found = list(difference_facts.list_difference_facts(failed(got, exact, WIDE)))
     assert [one.key for one in found] == ([] if key is None else [key])
+
+
+def test_what_another_call_changed_tells_nothing_of_how_it_is_computed():
+    for subject in (
+        "an earlier answer, after later calls,",
+        "a mask, after an earlier one was changed,",
+    ):
+        given = failed([[True] * 3], [[False] * 3], subject=subject)
+        assert list(difference_facts.list_difference_facts(given)) == []
+    assert (
+        len(list(difference_facts.list_difference_facts(failed([[True] * 3], [[False] * 3])))) == 1
+    )
+
+
+def test_counts_are_whole_numbers():
+    told = [*fact_text.report_facts([Fact(key="more_true", values={"count": 32768.0})], Words())]
+    assert told == ["All that should be True is True, and so are 32768 that should be False."]
+    told = [*fact_text.report_facts([Fact(key="factor", values={"factor": 2.00004})], Words())]
+    assert told == ["Every number is 2.00004 times what it should be."]
+
+
+def test_a_report_quotes_no_warning_and_nothing_from_the_search_for_the_mistake(graded):
+    """That search calls the answer with few numbers, and calls changed copies of it."""
+    right = solution("ex01_softmax")
+    line = "powers = torch.exp(wide - wide.amax(dim=dim, keepdim=True))"
+    loud = "torch.tensor(1.0).mT; print(end='few' if x.numel() < 6 else '')"
+    report = graded("ex01_softmax", right.replace(line, f"{loud}; powers = torch.exp(wide) + 0.01"))
+    assert any(c.diagnosis for c in report.checks) and report.output == ""
 
 
 def test_nothing_is_read_of_a_students_object():

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -86,6 +87,7 @@ def _redirect_worker_files(descriptors: list[int]) -> tuple[int, ...]:
         os.closerange(low + 1, high)
     sys.stdout = sys.stderr = _Capped(1)
     np.seterr(all="ignore")  # overflows are judged by values, not by warnings
+    warnings.simplefilter("ignore")  # those of a library help nobody with what was asked
     return control, inputs, answers, *program
 
 
