@@ -5,7 +5,7 @@ student's function is called on inputs of our own, and a property that it breaks
 keeps, on the same inputs, is a fact. Nothing is guessed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,9 +26,12 @@ T = TypeVar("T")
 
 def add_judged_facts(
     exercise: Exercise, checks: Sequence[CheckResult], failures: Mapping[str, CheckFailure],
-    student: Student, right: Student | None,
+    student: Student, right: Student | None, keeps: Collection[str] = (),
 ) -> tuple[CheckResult, ...]:  # fmt: skip
-    """Return the checks, with facts for failed ones without a named mistake; each fact once."""
+    """Return the checks, with facts for failed ones without a named mistake; each fact once.
+
+    keeps  the functions that keep something between calls
+    """
     told: set[tuple[str, str]] = set()  # a function, and the key of a fact
     probed: dict[str, list[Fact]] = {}
 
@@ -38,8 +41,12 @@ def add_judged_facts(
             return check
         differs = failure.fault.differs
         name = (failure.last_call if differs is None else differs.call).partition("(")[0]
-        found = list(difference_facts.list_difference_facts(failure))
-        if right is not None and not (differs and differs.subject.startswith("gradient")):
+        if name in keeps:  # then no comparison of two calls holds
+            found = [Fact(key="other_alone")]
+        else:
+            found = list(difference_facts.list_difference_facts(failure))
+        told_gradient = differs is not None and differs.subject.startswith("gradient")
+        if right is not None and name not in keeps and not told_gradient:
             if name not in probed:
                 probed[name] = list(_probe_one_name(exercise, name, student, right))
             # An exception or a wrong shape has to do with sizes, if with any of the properties.

@@ -10,6 +10,7 @@ from grader.diagnosis.mistake_catalogue import MistakeCatalogue, bind_mistake_ca
 from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.pair_naming import Named, name_mistakes_behind_failures
 from grader.diagnosis.plainest import find_plainest_failures, show_plainest_failures
+from grader.diagnosis.remembered import find_functions_that_keep
 from grader.diagnosis.repair import find_repaired_lines
 from grader.diagnosis.small_examples import add_small_examples
 from grader.diagnosis.student_runs import StudentRuns
@@ -36,6 +37,7 @@ def _diagnose_in_time(
     exercise: Exercise, checks: Sequence[CheckResult], judge: Judge, known: MistakeCatalogue
 ) -> tuple[CheckResult, ...]:
     failures = {failure.check: failure for failure in judge.failures}
+    keeps = find_functions_that_keep(judge.failures, judge.student)
     runs = StudentRuns(judge)
     with limit_diagnosis_time(time_limit.NAMING_SECONDS):
         with limit_diagnosis_time(time_limit.PLAINEST_SECONDS):
@@ -58,7 +60,7 @@ def _diagnose_in_time(
     shown = show_plainest_failures(exercise, tuple(diagnosed), plainest)
     shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge, mended)
     right = known.right
-    with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right)
+    with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right, keeps)
     return add_small_examples(exercise, with_facts, plainest, judge.student, right)
 
 

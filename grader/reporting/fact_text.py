@@ -103,6 +103,8 @@ FACT_SENTENCES = {
     "other_cache": "What a cache holds changes when another cache is appended to.",
     "full_refused": "With room for {room} tokens, {room} tokens are refused.",
     "overflow_taken": "With room for {room} tokens, {tokens} tokens are taken.",
+    "other_alone": "Made first, before any other call, this call gives another answer: something "
+    "is kept between calls.",
     "second_call": "The same inputs give another answer in a later call: it changes by up to "
     "{change}.",
 }

@@ -324,6 +324,22 @@ def test_an_exception_is_told_only_at_which_sizes_it_comes(graded, wrong):
     assert found == (["equal_lengths_only"] if "scores" in wrong else [])
 
 
+KEPT = "_KEPT = {}\n\n\ndef scaled_dot_product_attention("
+
+
+@pytest.mark.parametrize(
+    "scale, keeps",
+    [("_KEPT.setdefault(0, q.shape[-1] ** -0.5)", True), ("0.9 * q.shape[-1] ** -0.5", False)],
+)
+def test_an_answer_that_depends_on_earlier_calls_is_told_so(graded, scale, keeps):
+    right = solution("ex03_sdpa").replace("def scaled_dot_product_attention(", KEPT)
+    line = "scores = q * scale @ k.mT  # (..., Lq, Lk)\n"
+    assert line in right
+    report = graded("ex03_sdpa", right.replace(line, f"scores = q * {scale} @ k.mT\n"))
+    found = [one.key for c in report.checks if c.diagnosis for one in c.diagnosis.facts]
+    assert (found == ["other_alone"]) == keeps and ("other_alone" in found) == keeps
+
+
 def test_a_report_tells_facts_once_and_only_without_a_name(graded):
     right = solution("ex01_softmax")
     line = "powers = torch.exp(wide - wide.amax(dim=dim, keepdim=True))"
