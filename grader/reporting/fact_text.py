@@ -15,8 +15,8 @@ FACT_SENTENCES = {
     "other_places": "The numbers are right, but they stand in other places.",
     "float32_digits": "The relative error is {error}: somewhere float64 is computed in float32.",
     "all_inverted": "True and False are exchanged everywhere.",
-    "more_true": "All that should be True is True, and so are {count} that should be False.",
-    "fewer_true": "All that should be False is False, and so are {count} that should be True.",
+    "more_true": "All that should be True is True; wrong entries that are True: {count}.",
+    "fewer_true": "All that should be False is False; wrong entries that are False: {count}.",
     # weights
     "negative_weights": "There are negative weights, the least {least}.",
     "row_sums": "The weights of a row sum to {sum}, not to 1.",

@@ -154,11 +154,16 @@ def agrees_in_dtype(student, name, *tensors, scale=None):
     agree(answer, getattr(reference, name)(*given, scale=scale))
 
 
-def raised_values_agree(student, name, *tensors):
-    """What a function gives in half precision is right, where the plain formula in it is not."""
+def raised_values_agree(student, name, *tensors, scores):
+    """What a function gives in half precision is right, where the plain formula in it is not.
+
+    scores  what is hard about them, in words
+    """
     given = for_function(name, *tensors)
     answer = getattr(student, name)(*given)
-    agree(answer, reference.raised(getattr(reference, name), *given))
+    expected = reference.raised(getattr(reference, name), *given)
+    for what, got, right in zip(("output", "weights"), answer, expected, strict=True):
+        agree(got, right, says=f"{what} for {scores}")
 
 
 def hidden_weight_is_zero(name, keep, weights):
@@ -514,13 +519,15 @@ def test_half_precision(student, draw, name, dtype):
         if name == "scaled_dot_product_attention":
             gradients_agree(student, draw, [x.clone() for x in (q, k, v)], keep)
     for keep in None, draw.keep(9, 9):
-        raised_values_agree(student, name, *needle(draw, dtype), keep)
+        given = *needle(draw, dtype), keep
+        raised_values_agree(student, name, *given, scores="products of 256s")
     for keep in None, draw.keep(5, 24):
-        q, k = draw.ties(5, 24, dtype)
-        raised_values_agree(student, name, q, k, draw.normal(24, 3, dtype=dtype), keep)
+        given = *draw.ties(5, 24, dtype), draw.normal(24, 3, dtype=dtype), keep
+        scores = "scores of hundreds that lie close together"
+        raised_values_agree(student, name, *given, scores=scores)
     seen = torch.tensor([True, False], device=q.device)
-    q, k = draw.low(3, 2, 4, dtype)
-    raised_values_agree(student, name, q, k, draw.normal(2, 3, dtype=dtype), seen)
+    given = *draw.low(3, 2, 4, dtype), draw.normal(2, 3, dtype=dtype), seen
+    raised_values_agree(student, name, *given, scores="one seen key whose score is very low")
     together.answers_agree(student, draw, name, dtype)
 
 
