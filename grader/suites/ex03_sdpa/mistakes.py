@@ -933,6 +933,19 @@ def half_precision_raised_too_late(q, k, v, keep=None, scale=None):
     )  # fmt: skip
 
 
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def float16_alone_is_raised(q, k, v, keep=None, scale=None):
+    """float16 is computed in float32, but bfloat16 is not: it never overflows, and has 8 bits.
+
+    Convert both to float32: if q.dtype in (torch.float16, torch.bfloat16).
+    """
+
+    def widen(x):
+        return x.float() if x.dtype == torch.float16 else x
+
+    return attention(q, k, v, keep, scale, widen=widen)
+
+
 @also_of_arrays(caught_by=test_half_precision)
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
 def half_precision_raised_once_scaled(q, k, v, keep=None, scale=None):

@@ -78,6 +78,17 @@ def beyond_half_precision(student, draw):
 
 
 @trial(of=("attention_numpy", "scaled_dot_product_attention"))
+def close_or_low(student, draw):
+    """Scores that half precision cannot tell apart, and scores below what people fill in."""
+    dtype = draw.choice(*HALVES, float32)
+    q, k = draw.choice(draw.ties(3, 8, dtype), draw.low(3, 8, 8, dtype))
+    v, keep = draw.normal(8, 3, dtype=dtype), draw.keep(3, 8)
+    yield from called(student.scaled_dot_product_attention, q, k, v, keep)
+    if dtype != bfloat16:
+        yield from called(student.attention_numpy, *(x.numpy() for x in (q, k, v, keep)))
+
+
+@trial(of=("attention_numpy", "scaled_dot_product_attention"))
 def misfits(student, draw):
     """Widths and lengths that do not fit, in both directions, with a mask or without."""
     n, m = draw.integer(1, 6), draw.integer(1, 6)
