@@ -23,9 +23,12 @@ from grader.judging.draw import Draw
 from grader.judging.judge import CheckFailure
 from grader.judging.student import Student
 from grader.judging.tolerance import as_judged_numbers
+from reference.expected import UNIT, name_of
 
 MAX_EXAMPLE_CALLS = 150  # of one failing check, each on a few numbers
 DRAWS = 2  # of each size
+ROUNDINGS = 8  # in half precision, by which right answers may differ
+HALVES = frozenset(("float16", "bfloat16"))
 MAX_WRITTEN = 200  # characters of one value
 
 
@@ -108,6 +111,7 @@ class _Search:
             wanted, got = (self._call(one, given) for one in (self._right, self._student))
         except StudentFault:
             return None
+        close = _allow_roundings(wanted)
         parts = zip(
             self._function.returns,
             _list_answer_arrays(got),
@@ -115,7 +119,7 @@ class _Search:
             strict=False,
         )
         for name, one, right in parts:
-            if one is not None and right is not None and _is_wrong(one, right):
+            if one is not None and right is not None and _is_wrong(one, right, close):
                 return _write_example(given, name, one, right)
         return None
 
@@ -140,13 +144,20 @@ def _list_answer_arrays(answer: Any) -> list[Any]:
     return found
 
 
-def _is_wrong(got: Any, right: Any) -> bool:
+def _allow_roundings(answer: Any) -> float:
+    """Return the relative error that may be rounding; an example shows a larger one."""
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    dtypes = {name_of(getattr(x, "dtype", "")) for x in parts}
+    return max([CLOSE, *(ROUNDINGS * UNIT[name] for name in HALVES & dtypes)])
+
+
+def _is_wrong(got: Any, right: Any, close: float) -> bool:
     if got.shape != right.shape or not right.size:
         return False
     got, right = got.astype(float), right.astype(float)
     if not np.isfinite(right).all():
         return False
-    return not np.abs(got - right).max() <= CLOSE * max(1.0, float(np.abs(right).max()))
+    return not np.abs(got - right).max() <= close * max(1.0, float(np.abs(right).max()))
 
 
 def _write_example(
