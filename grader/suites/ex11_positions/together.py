@@ -47,7 +47,7 @@ def ropes_agree_together(student, draw, dtype):
         x, positions = laid_out(call["layout"], x, positions)
         options = call["options"] | {"interleaved": call["interleaved"]}
         agree_in_full(draw, student, "apply_rope", x, positions, graph=call["graph"], **options)
-    refused_together(student, draw, "apply_rope")
+    refused_together(student, draw, "apply_rope", dtype)
 
 
 def grids_agree_together(student, draw, *dtypes):
@@ -62,16 +62,18 @@ def grids_agree_together(student, draw, *dtypes):
         dtype, lead, grid, width = call["dtype"], call["lead"], call["grid"], 2 * call["pairs"]
         [x] = laid_out(call["layout"], draw.normal(*lead, prod(grid), width, dtype=dtype))
         agree_in_full(draw, student, "rope_3d", x, grid, graph=call["graph"], **call["options"])
-    refused_together(student, draw, "rope_3d")
+    refused_together(student, draw, "rope_3d", *dtypes)
 
 
-def refused_together(student, draw, name):
-    """Have odd widths and wrong numbers of tokens refused in calls where any two choices meet."""
+def refused_together(student, draw, name, *dtypes):
+    """Have odd widths and wrong numbers of tokens refused in dtypes, where any two choices meet."""
     for call in draw.combined(
         strength=2, dtype=DTYPES, lead=((), (0,), (2,), (2, 1, 3)), length=(6, 1),
         given=({}, {"interleaved": False}, {"base": 500.0}),
     ):  # fmt: skip
         dtype, lead, length, given = call.values()
+        if dtype not in dtypes:
+            continue
         odd, other = 2 * draw.integer(10, 49) + 1, draw.integer(25, 99)
         x, fits = (draw.normal(*lead, length, width, dtype=dtype) for width in (odd, 6))
         if name == "apply_rope":
