@@ -537,6 +537,41 @@ def products_in_half_precision(q, k, v, causal=False, scale=None, block_size=64)
     return plain_flash_attention(q, k, v, causal, scale)
 
 
+@mistake(of="flash_attention", caught_by=test_half_precision)
+def queries_scaled_in_half_precision(q, k, v, causal=False, scale=None, block_size=64):
+    """The queries are scaled in half precision, and the scores inherit the rounding.
+
+    Convert q to float32 before it is multiplied by the scale.
+    """
+    if q.dtype.itemsize > 2:
+        return _flash(q, k, v, causal, scale, block_size)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return _flash((q * scale).to(q.dtype), k, v, causal, 1.0, block_size)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def hidden_by_a_finite_number(q, k, v, causal=False, scale=None, block_size=64):
+    """Hidden scores are -1e9, above seen scores that are lower still.
+
+    Give hidden scores minus infinity, which no score is below.
+    """
+    pieces, values = _tiles(q, k, v, causal, scale, block_size)
+    idle = torch.cat(pieces, -1).amax(-1, keepdim=True) == -torch.inf
+    filled = [torch.where(idle, x, x.masked_fill(x == -torch.inf, -1e9)) for x in pieces]
+    return _end(q, *_pass(filled, values))
+
+
+@mistake(of="flash_attention", caught_by=test_gradients)
+def keys_learn_only_beside_queries(q, k, v, causal=False, scale=None, block_size=64):
+    """The graph is cut where q needs no gradient, although k or v may need one.
+
+    Do not ask which input learns: PyTorch finds that out by itself.
+    """
+    if not q.requires_grad:
+        k, v = k.detach(), v.detach()
+    return _flash(q, k, v, causal, scale, block_size)
+
+
 @mistake(of="flash_attention", caught_by=test_float64)
 def double_lowered(q, k, v, causal=False, scale=None, block_size=64):
     """float64 is computed in float32, and its precision lost.

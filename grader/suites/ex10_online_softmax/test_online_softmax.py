@@ -270,6 +270,9 @@ def test_causal(student, draw, sizes):
         before = (slice(None), slice(None), slice(0, -1))
         right = right._replace(exact=right.exact[before], plain=right.plain[before])
         agree(got, right, says="with 1e30 in the last key, what comes before its query")
+    low = *draw.low(q_len, k_len, 8), draw.normal(k_len, 5)
+    answer = student.flash_attention(*low, causal=True, block_size=block_size)
+    agree(answer, reference.flash_attention(*low, causal=True))
 
 
 @check(points=1, needs=[test_values])
@@ -284,9 +287,18 @@ def test_half_precision(student, draw, device, dtype, causal):
     k = (256 * (draw.integers(0, 1, 2, 33, 64) * 2 - 1)).to(dtype)
     q = k if causal else k[:, draw.permutation(33)]  # each query matches one key, by 524,288
     v = draw.normal(2, 33, 5, dtype=dtype)
-    output, lse = reference.flash_attention(q.float(), k.float(), v.float(), causal)
-    expected = output._replace(plain=output.plain.to(dtype)), lse  # in half, nothing is finite
-    agree(student.flash_attention(q, k, v, causal, block_size=8), expected)
+    close = *draw.ties(24, 24, dtype), draw.normal(24, 5, dtype=dtype)
+    low = *draw.low(5, 5, 4, dtype), draw.normal(5, 3, dtype=dtype)
+    hard = {"products of 256s": (q, k, v), "scores of hundreds that lie close together": close}
+    hard |= {"scores that are very low": low} if causal else {}
+    for scores, given in hard.items():  # in half precision, no plain formula is right
+        output, lse = reference.flash_attention(*(x.float() for x in given), causal)
+        # The weights may be rounded as well as the output.
+        plain, size = output.plain.to(dtype), 2 * output.magnitude
+        expected = output._replace(plain=plain, magnitude=size), lse
+        answer = student.flash_attention(*given, causal, block_size=8)
+        for what, got, right in zip(("output", "lse"), answer, expected, strict=True):
+            agree(got, right, says=f"{what} for {scores}")
     if not causal:
         q, k = draw.normal(1, 1, dtype=dtype), torch.zeros(70_000, 1, dtype=dtype, device=device)
         output, lse = student.flash_attention(q, k, torch.ones_like(k), block_size=8192)
@@ -294,6 +306,20 @@ def test_half_precision(student, draw, device, dtype, causal):
         agree(lse, torch.tensor([math.log(70_000)]), says="lse of 70,000 zeros", within=1e-3)
     if causal:
         attention_together(student, draw, dtype)
+
+
+def each_learns_alone(student, draw, dtype, causal):
+    """Each of q, k and v has its gradient where the other two need none."""
+    draw.hard(Hard.LEARN)
+    given = inputs(draw, (2,), 7, 9, 4, 3, dtype)
+    upstream = draw.normal(2, 7, 3, dtype=dtype)
+    right = reference.flash_attention_gradients(*given, causal, upstream=upstream, of=0)
+    for name, x, expected in zip("qkv", given, right, strict=True):
+        x.requires_grad_()
+        output, _ = student.flash_attention(*given, causal, block_size=4)
+        [got] = backward(output, x, upstream=upstream)
+        x.requires_grad_(False)
+        agree(got, expected, says=f"gradient of {name}, which alone learns")
 
 
 @check(points=1, needs=[test_values])
@@ -312,6 +338,7 @@ def test_gradients(student, draw, dtype, causal):
             right = reference.flash_attention_gradients(q, k, v, causal, upstream=upstream, of=of)
             for x, one, expected in zip("qkv", got, right, strict=False):
                 agree(one, expected, says=f"gradient of {x} through the {name}")
+    each_learns_alone(student, draw, dtype, causal)
     strided = [draw.strided(2, 3, 9, n, dtype=dtype) for n in (4, 4, 5)]
     expanded = [x[:, :1].expand(x.shape) for x in strided]
     for q, k, v in strided, expanded, [x[:0] for x in strided]:

@@ -3,7 +3,7 @@
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import differentiated, trial
+from grader.judging import called, differentiated, trial
 
 DTYPES = float16, bfloat16, float32, float64
 
@@ -39,6 +39,15 @@ def merged(student, draw):
         return student.merge_partials(tuple(four[:2]), tuple(four[2:]))
 
     yield from differentiated(draw, merge, *parts)
+
+
+@trial(of="flash_attention")
+def close_or_low(student, draw):
+    """Scores that half precision cannot tell apart, and scores below what people fill in."""
+    dtype = draw.choice(*DTYPES)
+    q, k = draw.choice(draw.ties(8, 8, dtype), draw.low(8, 8, 8, dtype))
+    v, causal = draw.normal(8, 3, dtype=dtype), draw.choice(False, True)
+    yield from called(student.flash_attention, q, k, v, causal, block_size=draw.choice(3, 64))
 
 
 @trial(of="flash_attention")
