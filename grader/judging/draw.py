@@ -130,7 +130,8 @@ class Draw:
 
         Their scores, with the default scale, are about 512 (4,096 in float16) and lie within about
         1 of each other: as close as two neighbours in half precision. Key j is 0 outside column j,
-        so that a query that is scaled before it is widened tells the keys apart wrongly as well.
+        so that a query that is scaled before it is widened tells the keys apart wrongly as well; if
+        the width is no power of 4, whose root scales without a rounding.
         """
         find_case().hard.add(Hard.TIES.value)
         coarse = torch.bfloat16 if dtype.itemsize > 2 else dtype

@@ -48,14 +48,18 @@ def attends(student, q, k, v, keep=None, says=None, right=reference.grouped_quer
     return output
 
 
-def gradients_agree(draw, student, q, k, v, keep=None, says=""):
-    """The gradients of q, k and v, held to the right ones."""
-    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+def gradients_agree(draw, student, q, k, v, keep=None, says="", only="qkv"):
+    """The gradients of q, k and v, or of one that learns alone, held to the right ones."""
+    leaves = {name: x.detach().clone() for name, x in zip("qkv", (q, k, v), strict=True)}
+    learning = [leaves[name].requires_grad_() for name in only]
     upstream = draw.normal(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
-    grads = backward(student.grouped_query_attention(*leaves, keep), *leaves, upstream=upstream)
-    rights = reference.grouped_query_attention_gradients(*leaves, keep, upstream=upstream)
-    for name, got, right in zip("qkv", grads, rights, strict=True):
-        agree(got.to(q.dtype), right, says=f"gradient of {name}{says}")
+    output = student.grouped_query_attention(*leaves.values(), keep)
+    grads = dict(zip(only, backward(output, *learning, upstream=upstream), strict=True))
+    rights = reference.grouped_query_attention_gradients(*leaves.values(), keep, upstream=upstream)
+    for name, right in zip("qkv", rights, strict=True):
+        if name in only:
+            alone = ", which alone learns" if len(only) == 1 else ""
+            agree(grads[name].to(q.dtype), right, says=f"gradient of {name}{alone}{says}")
 
 
 def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):

@@ -343,6 +343,17 @@ def float64_lowered(q, k, v, keep=None):
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)
+def queries_scaled_in_half_precision(q, k, v, keep=None):
+    """The queries are scaled in half precision, and the scores inherit the rounding.
+
+    Convert q, k and v with .float() first, and scale after that.
+    """
+    if q.dtype not in HALVES:
+        return attended(q, k, v, keep)
+    return attended(q * q.shape[-1] ** -0.5, k, v, keep, scale=lambda q, k, v: 1.0)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
 def half_precision_not_raised(q, k, v, keep=None):
     """Half precision is multiplied in half precision: in float16 large scores become inf, then NaN.
 
@@ -510,6 +521,15 @@ def large_negative_number_filled(q, k, v, keep=None):
     Use -inf, and give a query that sees nothing zeros: torch.where(keep.any(-1, True), ..., 0.0).
     """
     return attended(q, k, v, keep, hide=filled(-1e9), mend=unchanged, close=unchanged)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def hidden_by_a_finite_number(q, k, v, keep=None):
+    """Hidden scores are -1e9, above seen scores that are lower still.
+
+    Give hidden scores minus infinity, which no score is below, and see to the empty rows apart.
+    """
+    return attended(q, k, v, keep, hide=filled(-1e9))
 
 
 @mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
@@ -693,6 +713,17 @@ def dtype_promoted_with_a_mask(q, k, v, keep=None):
     Convert it to the dtype of q at the end, on every path: .to(q.dtype).
     """
     return attended(q, k, v, keep, narrow=converted_back if keep is None else unchanged)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_gradient)
+def keys_learn_only_beside_queries(q, k, v, keep=None):
+    """The graph is cut where q needs no gradient, although k or v may need one.
+
+    Do not ask which input learns: PyTorch finds that out by itself.
+    """
+    if not q.requires_grad:
+        k, v = k.detach(), v.detach()
+    return attended(q, k, v, keep)
 
 
 @mistake(of="grouped_query_attention", caught_by=test_precision)

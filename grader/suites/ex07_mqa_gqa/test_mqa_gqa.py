@@ -115,8 +115,11 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
         some = draw.keep(2, 4 // G, 1, 17).mT * torch.full_like(k, 256)  # these share all weight
         says = "output for queries and keys of 256"
         attends(student, loud, some, v, keep, says, lambda *a: raised(ATTENTION, *a))
-        says = "output for scores of some dozens"  # half precision keeps no fraction of them
-        attends(student, 8 * q, k, v, keep, says, lambda *a: raised(ATTENTION, *a))
+        close = heads_of(draw.ties(5, 24, dtype), 4 // G)
+        v = draw.normal(2, 4 // G, 24, 3, dtype=dtype)
+        some = draw.keep(2, 4, 5, 24) if masked else None
+        says = "output for scores of hundreds that lie close together"
+        attends(student, *close, v, some, says, lambda *a: raised(ATTENTION, *a))
     if masked and scale == 1:
         layer_in(dtype, student, draw, device, (4 // G, G))
     if scale == 1 and G == 1 and not masked:
@@ -125,6 +128,11 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
 
 
 ATTENTION = reference.grouped_query_attention
+
+
+def heads_of(tensors, Hk, H=4):
+    """Queries and keys without heads, for two sequences, H heads and Hk heads."""
+    return [x.expand(2, n, *x.shape) for x, n in zip(tensors, (H, Hk), strict=True)]
 
 
 def layer_in(dtype, student, draw, device, heads):
@@ -172,6 +180,9 @@ def test_gradient(student, draw, case, masked):
     for s in calls(draw, case, USUAL):
         full = (s["B"], s["Hk"] * s["G"], s["Lq"], s["Lk"])
         gradients_agree(draw, student, *qkv(draw, **s), draw.keep(*full) if masked else None)
+    draw.hard(Hard.LEARN)
+    for name in "qkv":
+        gradients_agree(draw, student, *qkv(draw), draw.keep(5, 7) if masked else None, only=name)
 
 
 @check(points=1, needs=[test_mask, test_gradient])
@@ -194,9 +205,9 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
     loud = [x.masked_fill(hidden, large) for x in (k, v)]
     hides(right, q, *loud, keep, f"with {large:g} in the hidden keys and values")
     hides(right, q, k.masked_fill(hidden, nan), v, keep, "with NaN in the hidden keys")
-    if dtype is not float16:
-        low = torch.full_like(q, -1e6), torch.full_like(k, 1e6)  # scores of about -1e12
-        hides(ATTENTION(*low, v, keep), *low, v, keep, "with scores of -1e12")
+    low = *heads_of(draw.low(5, 9, 4, dtype), Hk, 6), v
+    right = raised(ATTENTION, *low, keep) if dtype.itemsize == 2 else ATTENTION(*low, keep)
+    hides(right, *low, keep, "for scores that are very low")
 
     none = keep.logical_and(lengths != 4)  # the first sentence is nothing but padding
     says = "where every key of a sentence is hidden"
@@ -237,6 +248,9 @@ def test_layer(student, draw, device, case, bias):
     for mode, mask in ((module.train, keep), (module.eval, None)):
         mode()
         layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=True)
+    draw.hard(Hard.LEARN)
+    module.requires_grad_(False)
+    layer_gradients_agree(module, oracle, x, keep, upstream, every_weight=False)
     draw.hard(Hard.CHANGED)
     for mode in module.eval, module.train:
         mode()

@@ -86,6 +86,15 @@ def beyond_half_precision(student, draw):
 
 
 @trial(of="grouped_query_attention")
+def close_or_low(student, draw):
+    """Scores that half precision cannot tell apart, and scores below what people fill in."""
+    dtype = draw.choice(*HALVES, float32)
+    q, k = draw.choice(draw.ties(3, 8, dtype), draw.low(3, 8, 8, dtype))
+    q, v, keep = q.expand(2, 3, 8), draw.normal(1, 8, 3, dtype=dtype), draw.keep(3, 8)
+    yield from called(student.grouped_query_attention, q, k[None], v, draw.choice(keep, None))
+
+
+@trial(of="grouped_query_attention")
 def uneven_heads(student, draw):
     """Numbers of heads that may not divide, with a mask or without."""
     H, Hk = draw.integer(1, 7), draw.integer(1, 7)
