@@ -188,6 +188,11 @@ def test_half(student, draw):
         right = raised(reference.flash_attention, *loud, causal, 0.01)  # scores of 2e4
         output = student.flash_attention(*loud, causal, 0.01)
         agree(output, right, says="output (queries and keys of 256, values of 300)")
+    values = draw.normal(32, 32, dtype=float16)
+    close = [x[None, None] for x in (*draw.ties(5, 32, float16), values)]
+    right = raised(reference.flash_attention, *close)
+    says = "output (scores of thousands that lie close together)"
+    agree(student.flash_attention(*close), right, says=says)
     q, k, v = qkv(draw, 1, 2, 32, lead=(1, 4), dtype=float16)
     k[:, :, 0, 0::2], k[:, :, 0, 1::2] = 512 * q[:, :, 0, 1::2], -512 * q[:, :, 0, 0::2]
     k[:, :, 1] = -k[:, :, 0]  # both scores are 0, unless a query is rounded on the way
