@@ -4,7 +4,10 @@ import torch
 from torch import float64
 
 from grader.judging import Hard, agree, backward, gradcheck
+from reference import causal_attention, raised
 from reference import ex06_kv_cache as reference
+
+INPUTS = "q", "k", "v", "past[0]", "past[1]"
 
 
 def new_tokens(draw, leading, t, old, width, value_width, dtype=torch.float32):
@@ -38,7 +41,7 @@ def agree_gradients(student, draw, lead, t, old, width, value_width, dtype):
     leaves = [x.requires_grad_() for x in (q, k, v, *(past or ()))]
     output, joined = student.attend_with_past(q, k, v, past)
     got = backward(output, *leaves, upstream=upstream)
-    for name, one, right in zip(("q", "k", "v", "past[0]", "past[1]"), got, expected, strict=False):
+    for name, one, right in zip(INPUTS, got, expected, strict=False):
         agree(one, right, says=f"gradient of {name}")
     for i, new in enumerate((k, v)):
         for part in (new, past[i]) if past else (new,):
@@ -50,6 +53,32 @@ def agree_gradients(student, draw, lead, t, old, width, value_width, dtype):
         gradcheck(
             lambda q, k, v, *past: student.attend_with_past(q, k, v, past or None)[0], *leaves
         )
+
+
+def each_input_learns_alone(student, draw, t, old):
+    """Each input of attend_with_past has its gradient where the others need none."""
+    draw.hard(Hard.LEARN)
+    q, k, v, past = new_tokens(draw, (2,), t, old, 4, 3)
+    upstream = draw.normal(2, t, 3)
+    expected = reference.attend_with_past_gradients(q, k, v, past, upstream=upstream)
+    inputs = (q, k, v, *(past or ()))
+    for name, x, right in zip(INPUTS, inputs, expected, strict=False):
+        x.requires_grad_()
+        output, _ = student.attend_with_past(q, k, v, past)
+        [got] = backward(output, x, upstream=upstream)
+        x.requires_grad_(False)
+        agree(got, right, says=f"gradient of {name}, which alone learns")
+
+
+def agree_ties_and_low_scores(student, draw, t, old, dtype):
+    """Compare outputs in half precision for scores that tie in it, and for very low ones."""
+    n = t + old
+    for q, k in (draw.ties(t, n, dtype), draw.low(t, n, 4, dtype)):
+        v = draw.normal(n, 3, dtype=dtype)
+        new, past = (q, k[old:], v[old:]), (k[:old], v[:old]) if old else None
+        output, _ = student.attend_with_past(*new, past)
+        # All keys at once, of which q are the last queries: what the past is for.
+        agree(output, raised(causal_attention, q, k, v))
 
 
 def agree_large_scores(student, draw, t, old):

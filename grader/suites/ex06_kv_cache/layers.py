@@ -1,5 +1,7 @@
 """Builds the student's layer beside the reference's, and compares them."""
 
+from functools import partial
+
 import torch
 from torch import float32
 
@@ -108,6 +110,56 @@ def agree_products_of_256(student, draw, device, t, old, dtype):
     for x in large.split([old, t] if old else [t], 1):
         says = "with a cache, output for products of 256s"
         agree(layer(x, cache=cache), x, says=says, within=2.0)  # weights may be rounded
+
+
+def each_learns_alone(student, draw, device, t, bias):
+    """x and every parameter of a layer has its gradient where the others need none."""
+    draw.hard(Hard.LEARN)
+    layer, right = new_layers(student, draw, device, 12, 3, bias)
+    x, upstream = draw.normal(2, t, 12), draw.normal(2, t, 12)
+    of_x, *others = right.gradients(x, upstream=upstream)
+    layer.requires_grad_(False)
+    [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
+    agree(got, of_x, says="gradient of x, which alone learns")
+    x.requires_grad_(False)
+    for name, one in zip(parameters(12, bias), others, strict=True):
+        getattr(layer, f"{name}.requires_grad_")(True)
+        layer.forward.held(x).change("backward", upstream)
+        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
+        getattr(layer, f"{name}.requires_grad_")(False)
+
+
+def given_scores(student, draw, device, q, k, kind):
+    """Return layers with one head and the input for which q and k (n, w) meet in their head.
+
+    A token holds its query, its key and its value side by side; each projection takes one of them.
+    No value loses a digit in `kind`.
+    """
+    n, w = k.shape
+    layer, right = new_layers(student, draw, device, 3 * w, 1, False, k.dtype)
+    weights = {name: torch.zeros(3 * w, 3 * w, device=device) for name in parameters(3 * w, False)}
+    for i, which in enumerate("qkv"):
+        weights[f"w_{which}.weight"][:w, i * w : (i + 1) * w] = torch.eye(w)
+    weights["w_o.weight"] = torch.eye(3 * w, device=device)
+    layer.load_state_dict(weights, strict=False)
+    layer.requires_grad_(False)
+    right.load_state_dict(weights)
+    v = draw.normal(n, w, dtype=kind).to(k.dtype)
+    return layer, right, torch.cat([q, k, v], -1)[None]
+
+
+def agree_given_scores(student, draw, device, t, old, q, k, kind):
+    """Compare a layer for queries and keys of t + old tokens, without a cache and with one.
+
+    kind  the dtype of the cache
+    """
+    layer, right, x = given_scores(student, draw, device, q, k, kind)
+    answer = partial(raised, right) if x.dtype.itemsize == 2 else right
+    cache, seen = new_caches(student, device, 1, 1, t + old, x.shape[-1], kind)
+    agree(layer(x), answer(x))
+    for part in x.split([old, t] if old else [t], 1):
+        says = f"with a cache in {str(kind).removeprefix('torch.')}, output"
+        agree(layer(part, cache=cache), answer(part, cache=seen), says=says)
 
 
 def layer_of_low_scores(student, draw, device, length):

@@ -2119,3 +2119,132 @@ class StridedInputCopiedWithoutGraph(Layer):
 
     def project(self, x):
         return super().project(_in_one_piece(x))
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def bfloat16_not_raised(q, k, v, past=None):
+    """float16 is computed in float32, but bfloat16 is not, which tells scores of 512 and 513
+    apart no longer.
+
+    Raise both: torch.promote_types(q.dtype, torch.float32).
+    """
+
+    def widen(x):
+        return x.float() if x.dtype == torch.float16 else x
+
+    return attended(q, k, v, past, widen=widen)
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def queries_scaled_in_half_precision(q, k, v, past=None):
+    """The queries are divided by sqrt(D) before they become float32, so that they are rounded.
+
+    First q.float(), then the scale.
+    """
+    return attended(q * inverse_root(q, k), k, v, past, scale=lambda q, k: 1.0)
+
+
+@mistake(of="attend_with_past", caught_by=test_hidden)
+def filled_with_minus_1e30(q, k, v, past=None):
+    """The scores of later tokens become -1e30, which hides nothing where all scores are lower.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+    return attended(q, k, v, past, hide=filled(-1e30))
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def filled_with_the_lowest_of_float16(q, k, v, past=None):
+    """For half precision the scores of later tokens become -65,504, the lowest number of float16;
+    but the scores are float32, and may be lower.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+    return attended(q, k, v, past, hide=filled(-65504.0 if _half(q) else -torch.inf))
+
+
+@mistake(of="attend_with_past", caught_by=test_gradient)
+def no_graph_unless_queries_learn(q, k, v, past=None):
+    """No gradient reaches k, v and the past unless q requires one.
+
+    Each input may be the only one that learns. Leave the graph to PyTorch.
+    """
+    with torch.set_grad_enabled(q.requires_grad):
+        return attended(q, k, v, past)
+
+
+@mistake(of="attend_with_past", caught_by=test_empty)
+def no_past_of_no_tokens(q, k, v, past=None):
+    """Where there are no new tokens, the past comes back as it was: None, if there was none.
+
+    Return a pair in every case: without a past and with t = 0 it is (k, v), of no tokens.
+    """
+    output, known = attended(q, k, v, past)
+    return output, known if q.shape[-2] else past
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class KeysWrittenBeforeTheValuesAreChecked(Cache):
+    """The keys are written before the values are compared with the cache: if these do not fit, the
+    cache is not as it was.
+
+    Compare k, v and the room first, and write only then.
+    """
+
+    def check(self, k, v):
+        try:
+            super().check(k, v)
+        except ValueError:
+            room = self.keys[:, :, self.length : self.length + k.shape[2]]
+            if k.shape == room.shape:
+                room.copy_(k)
+            raise
+
+
+@mistake(of="CachedAttention", caught_by=test_precision)
+class Bfloat16NotRaised(Layer):
+    """The scores are computed in bfloat16, which tells 512 and 513 apart no longer.
+
+    Compute them in float32, as for float16.
+    """
+
+    def widen(self, x):
+        return x.float() if x.dtype == torch.float16 else x
+
+
+@mistake(of="CachedAttention", caught_by=test_hidden)
+class HiddenWithMinus1e30(Layer):
+    """The scores of later tokens become -1e30, which hides nothing where all scores are lower.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+
+    def hide(self, scores, keep):
+        return scores.masked_fill(~keep, -1e30)
+
+
+@mistake(of="CachedAttention", caught_by=test_precision)
+class QueriesInTheDtypeOfTheCache(Layer):
+    """The queries are converted to the dtype of the cache, and lose digits if it is a lower one.
+
+    Convert what comes from the cache to the dtype of x, not the other way round.
+    """
+
+    def forward(self, x, cache=None):
+        q, k, v = self.project(x)
+        keys, values = self.remember(k, v, cache)
+        if cache is not None:
+            q = q.to(cache.keys.dtype).to(x.dtype)
+        return self.project_out(self.merge(self.attend(q, keys, values)))
+
+
+@mistake(of="CachedAttention", caught_by=test_gradient)
+class NoGraphUnlessInputLearns(Layer):
+    """The weights have no gradient unless x requires one.
+
+    In training x seldom does. Leave the graph to PyTorch.
+    """
+
+    def forward(self, x, cache=None):
+        with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
+            return super().forward(x, cache)

@@ -10,14 +10,25 @@ from grader.suites.ex06_kv_cache.attention import (
     agree_attention,
     agree_gradients,
     agree_large_scores,
+    agree_ties_and_low_scores,
+    each_input_learns_alone,
     new_tokens,
     shapes,
 )
-from grader.suites.ex06_kv_cache.caches import agree_buffers, append, negate, new_caches, stay
+from grader.suites.ex06_kv_cache.caches import (
+    BUFFERS,
+    agree_buffers,
+    append,
+    negate,
+    new_caches,
+    stay,
+)
 from grader.suites.ex06_kv_cache.layers import (
+    agree_given_scores,
     agree_gradients_of_a_layer,
     agree_products_of_256,
     agree_with_cache,
+    each_learns_alone,
     layer_of_low_scores,
     layer_sizes,
     load,
@@ -180,8 +191,11 @@ def test_cache_refuses(student, draw, device, old, k_shape, v_shape, numbers):
         append(cache, right, draw.normal(3, 2, old, 4), draw.normal(3, 2, old, 4))
     k, v = draw.normal(*k_shape), draw.normal(*v_shape)
     draw.hard(Hard.FAILED)
+    before = [getattr(cache, name).clone() for name in BUFFERS]
     rejects(lambda: cache.append(k, v), *numbers)
     same(cache.length, old, says="length after a refused append")
+    for name, then in zip(BUFFERS, before, strict=True):
+        same(getattr(cache, name), then, says=f"{name} after a refused append")
     if old < 8:
         append(cache, right, draw.normal(3, 2, 8 - old, 4), draw.normal(3, 2, 8 - old, 4))
     draw.hard(Hard.FULL)
@@ -283,6 +297,9 @@ def test_gradient(student, draw, device, shape):
         agree_gradients(student, draw, lead, t, *sizes, dtype=float32)
     for bias in (False, True):
         agree_gradients_of_a_layer(student, draw, device, t, bias, float32)
+    if not isinstance(shape, Hard):
+        each_input_learns_alone(student, draw, *shape[1:3])
+        each_learns_alone(student, draw, device, t, shape[2] > 0)
 
 
 @check(points=1, needs=[test_values, test_layer])
@@ -300,6 +317,11 @@ def test_hidden(student, draw, device, t, old):
             k[..., -1, :], v[..., -1, :] = 1e30, 1e30
         output, _ = student.attend_with_past(q, k, v, past)
         agree(output[..., :-1, :], right, says="the output before the last token")
+    q, k = draw.low(old + t, old + t, 4)
+    v = draw.normal(old + t, 4)
+    past = (k[:old], v[:old]) if old else None
+    agree_attention(student, q[old:], k[old:], v[old:], past, says="output for very low scores")
+    agree_given_scores(student, draw, device, t, old, q, k, float32)
 
     layer, right, x = layer_of_low_scores(student, draw, device, old + t)
     expected = right(x[:, :-1])
@@ -331,6 +353,12 @@ def test_precision(student, draw, device, t, old, dtype):
         agree_large_scores(student, draw, t, old)
     else:
         agree_products_of_256(student, draw, device, t, old, dtype)
+        agree_ties_and_low_scores(student, draw, t, old, dtype)
+        t_few, old_few = min(t, 9), min(old, 9)
+        n = t_few + old_few
+        exact = draw.normal(n, 4), draw.normal(n, 4, dtype=dtype).float()
+        for q, k in (draw.ties(n, n, dtype), draw.low(n, n, 4, dtype), exact):
+            agree_given_scores(student, draw, device, t_few, old_few, q, k, dtype)
     if t == 1:
         together.attention_agrees(student, draw, dtype)
         together.layers_agree(student, draw, device, dtype)
@@ -353,6 +381,7 @@ def test_empty(student, draw, device):
         q, k, v, past = new_tokens(draw, lead, t, old, 8, 6)
         agree_attention(student, q, k, v, past)
     agree_attention(student, q, k, v, (k[..., :0, :], v[..., :0, :]))
+    agree_attention(student, q[..., :0, :], k[..., :0, :], v[..., :0, :])
     for batch in (0, 2):
         cache, right = new_caches(student, device, batch, 3, 6, 4)
         for t in (0, 2, 0, 3, 0):

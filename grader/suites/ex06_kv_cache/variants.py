@@ -49,7 +49,8 @@ def einsum_in_double(q, k, v, past=None):
     position = torch.arange(q.size(-2), device=q.device)[:, None] + old
     hidden = torch.arange(keys.size(-2), device=q.device)[None, :] > position
     scores = torch.where(hidden, -torch.inf, scores)
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    top = scores.amax(-1, keepdim=True) if scores.numel() else 0.0
+    powers = torch.exp(scores - top)
     output = torch.einsum("...ij,...jd->...id", powers, values.double())
     return (output / powers.sum(-1, keepdim=True)).to(q.dtype), (keys, values)
 
@@ -108,7 +109,7 @@ def online_in_blocks(q, k, v, past=None):
     last = torch.arange(n - t, n, device=q.device).unsqueeze(-1)
     top = torch.full((*q.shape[:-1], 1), -1e300 if wide == torch.float64 else -1e38, dtype=wide)
     top = top.to(q.device)
-    total, output = torch.zeros_like(top), torch.zeros_like(top)
+    total, output = torch.zeros_like(top), top.new_zeros(*q.shape[:-1], v.shape[-1])
     for start in range(0, n, 16):
         block = slice(start, start + 16)
         scores = (q.to(wide) @ k[..., block, :].to(wide).mT) / math.sqrt(q.shape[-1])
