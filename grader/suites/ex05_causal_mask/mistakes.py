@@ -1770,3 +1770,134 @@ def values_of_one_sequence_for_all(q, k, v):
     """
     expanded = v.ndim > 2 and len(v) > 1 and v.stride(0) == 0
     return attended(q, k, v.data[:1] if expanded else v)
+
+
+@mistake(of="causal_mask", caught_by=test_manners)
+def part_of_a_table(q_len, k_len, device=None, table=torch.ones(64, 64).tril().bool()):  # noqa: B008
+    """Square masks are views of one table, so that a caller who writes into a mask changes others.
+
+    Make a new tensor in every call, or return a copy: table[:q_len, :k_len].clone().
+    """
+    if q_len == k_len <= len(table) and device is None:
+        return table[:q_len, :k_len]
+    return triangle(q_len, k_len, device)
+
+
+@mistake(of="causal_mask", caught_by=test_manners)
+def one_entry_for_all_keys(q_len, k_len, device=None):
+    """The mask of one query is a single True, expanded: it cannot be written into.
+
+    torch.ones(1, k_len, dtype=torch.bool) has a place in memory for each key.
+    """
+    if q_len == 1:
+        return torch.ones(1, 1, dtype=torch.bool, device=device).expand(1, k_len)
+    return triangle(q_len, k_len, device)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_in_int32(q_len, k_len, window, device=None):
+    """Positions are int32, in which a window of 2**40 becomes 0.
+
+    torch.arange gives int64 by itself: leave its dtype alone.
+    """
+    return band(q_len, k_len, (window + 2**31) % 2**32 - 2**31, device)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def bfloat16_not_raised(q, k, v):
+    """float16 is computed in float32, but bfloat16 is not, which tells scores of 512 and 513
+    apart no longer.
+
+    Raise both: torch.promote_types(q.dtype, torch.float32).
+    """
+
+    def widen(x):
+        return x.float() if x.dtype == torch.float16 else x
+
+    return attended(q, k, v, widen=widen)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def queries_scaled_in_half_precision(q, k, v):
+    """The queries are divided by sqrt(D) before they become float32, so that they are rounded.
+
+    First q.float(), then the scale.
+    """
+    return attended(q * inverse_root(q, v), k, v, scale=lambda q, v: 1.0)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def raised_where_gradients_are_on(q, k, v):
+    """Under torch.no_grad() half precision is not computed in float32.
+
+    Scores are rounded with and without gradients: raise in both cases.
+    """
+    return attended(q, k, v, widen=raised if torch.is_grad_enabled() else unchanged)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def hidden_with_minus_1e30(q, k, v):
+    """Hidden scores become -1e30, which hides nothing where all scores are lower.
+
+    Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
+    """
+    return attended(q, k, v, hide=filled(-1e30))
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def distances_cut_at_30(q, k, v):
+    """The distances from the largest score are cut at -30, so that no weight is below exp(-30).
+
+    A small weight counts where its value is large. exp needs no limit below.
+    """
+
+    def power(distances, keep):
+        return distances.clamp(min=-30.0).exp() * keep
+
+    return attended(q, k, v, power=power)
+
+
+@mistake(of="causal_attention", caught_by=test_gradient)
+def no_graph_unless_queries_learn(q, k, v):
+    """No gradient reaches k and v unless q requires one.
+
+    Each input may be the only one that learns. Leave the graph to PyTorch.
+    """
+    if not q.requires_grad:
+        k, v = k.detach(), v.detach()
+    return attended(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def blocks_of_a_16th_of_the_queries(q, k, v):
+    """More than 2,048 queries are taken in 16 blocks, and those that are left over get zeros.
+
+    The last block is shorter: range(0, Lq, block), and its end is min(start + block, Lq).
+    """
+    output = attended(q, k, v)
+    done = q.shape[-2] // 16 * 16 if q.shape[-2] > 2048 else q.shape[-2]
+    return torch.cat([output[..., :done, :], torch.zeros_like(output[..., done:, :])], -2)
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def nothing_hidden_beyond_4096(q, k, v):
+    """The table of the mask has 4,096 places, and keys beyond it are seen by every query.
+
+    Build the mask for the lengths of this call.
+    """
+
+    def visible(q, k, scores):
+        keep = seeing()(q, k, scores)
+        return keep | (torch.arange(k.shape[-2], device=q.device) >= 4096)
+
+    return attended(q, k, v, visible=visible)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
+def nan_keys_replaced_in_place(q, k, v):
+    """NaN in the keys is replaced in the caller's tensor.
+
+    k = k.nan_to_num() makes a new tensor; or take only those keys that are seen.
+    """
+    k.data.nan_to_num_(0.0)
+    return attended(q, k, v)

@@ -7,20 +7,32 @@ from torch import bfloat16, float16, float32, float64
 import reference
 from grader.judging import Hard, agree, backward, check, expect, lasting, on_meta, untouched
 
-from . import together
+from . import extremes, together
 
 LENGTHS = [(3, 3), (2, 5), (5, 2), (1, 1), (1, 17), (4, 1), (17, 65), (65, 17), (1, 40_000)]
 WINDOWS = [  # Lq, Lk, window
     *[(6, 6, window) for window in (2, 1, 5, 6, 7, 1000)],
     *[(3, 8, window) for window in (1, 3, 8, 9)],
     *[(8, 3, window) for window in (1, 2, 9)],
-    *[(1, 1, 1), (1, 65, 16), (17, 65, 20), (65, 65, 64), (1, 40_000, 9)],
+    *[(1, 1, 1), (1, 65, 16), (17, 65, 20), (65, 65, 64), (1, 40_000, 9), (3, 5, 2**40)],
 ]
 SHAPES = [  # leading dimensions, Lq, Lk, width of queries and keys, width of values
     *[((), 3, 3, 4, 2), ((), 1, 1, 1, 1), ((2, 3), 17, 17, 8, 5), ((1, 2, 2), 65, 65, 16, 24)],
     *[((3,), 130, 130, 3, 2), ((), 300, 300, 2, 2)],
 ]
-UNEVEN = [(2, 3), (1, 17), (2, 9), (65, 130), (5, 3), (3, 1), (130, 65), (140, 3)]  # Lq, Lk
+UNEVEN = [
+    (2, 3),
+    (1, 17),
+    (2, 9),
+    (65, 130),
+    (5, 3),
+    (3, 1),
+    (130, 65),
+    (140, 3),
+    (2, 4100),
+    (2050, 3),
+]
+GRADIENTS = [((2,), 5, 5, 4, 3), ((2, 2), 3, 7, 4, 3), ((2,), 1, 6, 4, 3), ((), 2, 3, 4, 3)]
 USUAL = {"B": 2, "H": 2, "Lq": 5, "Lk": 5, "D": 4, "Dv": 3}
 HALVES = [float16, bfloat16]
 PRECISE = [  # dtype, size of the scores; only float64 tells scores of thousands apart
@@ -128,7 +140,7 @@ def test_future(student, draw, q_len, k_len, seen, keys, values, dtype):
     k[:, past:] = draw.normal(8, dtype=dtype) if keys is None else keys
     v[:, past:] = draw.normal(5, dtype=dtype) if values is None else values
     later = "changed" if keys is None else f"of {keys:g}"
-    output = student.causal_attention(q, k, v)[:, blind:seen]
+    output = untouched(lambda: student.causal_attention(q, k, v))[:, blind:seen]
     agree(output.to(dtype), expected, says=f"output (later keys {later})")
 
 
@@ -143,6 +155,7 @@ def test_precision(student, draw, device, q_len, k_len, dtype, size):
     if size == 1:
         _gradients_agree(student, draw, *_inputs(draw, (2,), q_len, k_len, 4, 3, dtype=dtype))
     if dtype is float64:
+        extremes.small_weight_counts(student, draw, dtype)
         q[..., 0], k[..., 0] = 1.0, -1e5  # no floor under the scores may be mistaken for a score
         _attends(student, q, k, v, says="output (all scores far below 0)")
     elif dtype is float32:
@@ -151,10 +164,14 @@ def test_precision(student, draw, device, q_len, k_len, dtype, size):
             for low in (0, 100):
                 says = f"output ({name} scores)"
                 _attends(student, (scores - low) * 8, eye, draw.normal(64, 3), says)
+        extremes.small_weight_counts(student, draw, dtype)
+        q, k = draw.low(q_len, k_len, 4)
+        _attends(student, q, k, v[0, 0], says="output for very low scores")
     else:
         found = student.causal_attention(k, q[:, :, :1], v[:, :, :1]).dtype
         expect(found == dtype, f"output.dtype is {found} for more queries than keys")
         _nothing_overflows(student, draw, device, q_len, k_len, v[0, :2], dtype)
+        extremes.ties_and_low_scores_agree(student, draw, q_len, k_len, dtype)
     if dtype is not float32 and size == q_len == 1:
         together.attention_agrees(student, draw, dtype)
 
@@ -175,15 +192,14 @@ def _nothing_overflows(student, draw, device, q_len, k_len, v, dtype):
 @check(points=1, needs=[test_values])
 @pytest.mark.parametrize(
     "case",
-    [
-        *[((2,), 5, 5, 4, 3), ((2,), 70, 70, 4, 3), ((2, 2), 3, 7, 4, 3), ((2,), 1, 6, 4, 3)],
-        *[((), 2, 3, 4, 3), ((2,), 65, 300, 4, 3), Hard.SQUARE, Hard.ONE],
-    ],
+    [*GRADIENTS, ((2,), 70, 70, 4, 3), ((2,), 65, 300, 4, 3), Hard.SQUARE, Hard.ONE],
 )
 def test_gradient(student, draw, case):
     """The gradients of q, k and v flow and are right, for lengths that are equal or not."""
     for shape in _shapes(draw, case):
         _gradients_agree(student, draw, *_inputs(draw, *shape))
+    if shape in GRADIENTS:
+        extremes.each_learns_alone(student, draw, _inputs(draw, *shape))
 
 
 @check(points=1, needs=[test_values])
@@ -214,9 +230,8 @@ def test_manners(student, draw, device, q_len):
     for mask, args in (student.causal_mask, ()), (student.sliding_window_mask, (2,)):
         for lengths in (0, 4), (4, 0), (0, 0):
             agree(mask(*lengths, *args), torch.ones(lengths, dtype=torch.bool))
-        right = torch.ones(3, 5).tril(2) - torch.ones(3, 5).tril(0 if args else -9)
-        mask.held(3, 5, *args).change("logical_not_")
-        agree(mask(3, 5, *args), right.bool(), says="a mask, after an earlier one was changed,")
+        right = reference.sliding_window_mask if args else reference.causal_mask
+        extremes.masks_may_be_changed(mask, right, *args)
 
 
 def _layouts_agree(student, draw, q_len):

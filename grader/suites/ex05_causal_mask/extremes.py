@@ -1,0 +1,53 @@
+"""Checks extremes of causal_attention, what learns alone, and masks that a caller changes."""
+
+import math
+
+import torch
+
+import reference
+from grader.judging import Hard, agree, backward
+
+SHAPES_OF_MASKS = (3, 5), (4, 4), (1, 4), (4, 1), (1, 1)
+
+
+def ties_and_low_scores_agree(student, draw, q_len, k_len, dtype):
+    """Compare outputs in half precision for scores that tie in it, and for very low ones; where
+    gradients are switched off, too."""
+    q_len, k_len = min(q_len, 9), min(k_len, 17)
+    for q, k in (draw.ties(q_len, k_len, dtype), draw.low(q_len, k_len, 4, dtype)):
+        v = draw.normal(k_len, 3, dtype=dtype)
+        expected = reference.raised(reference.causal_attention, q, k, v)
+        agree(student.causal_attention(q, k, v), expected)
+        with torch.no_grad():
+            agree(student.causal_attention(q, k, v), expected, says="output under torch.no_grad()")
+
+
+def small_weight_counts(student, draw, dtype):
+    """A weight of exp(-60), or of exp(-300) in float64, counts where its value is large."""
+    low, value = (300, 1e130) if dtype is torch.float64 else (60, 1e26)
+    score = float(draw.integer(low, low + 9))
+    q, k, v = (torch.tensor(x, dtype=dtype).mT for x in ([[1.0]], [[-score, 0.0]], [[value, 0.0]]))
+    right = torch.tensor([[math.exp(-score) * value]], dtype=dtype)
+    says = "output for a small weight and a large value"
+    agree(student.causal_attention(q, k, v), right, says=says, within=1e-3 * right.item())
+
+
+def each_learns_alone(student, draw, inputs):
+    """Each of q, k and v has its gradient where the other two need none."""
+    draw.hard(Hard.LEARN)
+    upstream = draw.normal(*inputs[0].shape[:-1], inputs[2].shape[-1])
+    expected = reference.causal_attention_gradients(*inputs, upstream=upstream)
+    for name, x, right in zip("qkv", inputs, expected, strict=True):
+        x.requires_grad_()
+        [got] = backward(student.causal_attention(*inputs), x, upstream=upstream)
+        x.requires_grad_(False)
+        agree(got, right, says=f"gradient of {name}, which alone learns")
+
+
+def masks_may_be_changed(mask, right, *args):
+    """A caller who writes into a mask of any form changes that mask alone."""
+    for shape in SHAPES_OF_MASKS:
+        mask.held(*shape, *args).change("logical_not_")
+    for shape in SHAPES_OF_MASKS:
+        says = "a mask, after an earlier one was changed,"
+        agree(mask(*shape, *args), right(*shape, *args), says=says)
