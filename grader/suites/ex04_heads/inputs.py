@@ -53,6 +53,30 @@ def faint(draw, dtype):
     return x, context, passing(draw, 32, dtype)
 
 
+def tied(draw, dtype):
+    """Draw x, a context and weights with scores of hundreds that tie in half precision."""
+    q, k = draw.ties(9, 9, dtype)
+    return tokens_with(q), tokens_with(k, draw), passing(draw, 32, dtype)
+
+
+def low(draw, dtype):
+    """Draw x, a context and weights with scores below any number for hidden ones.
+
+    The values know nothing of the first number of a token, which makes the scores so low.
+    """
+    q, k = draw.low(9, 9, 8, dtype)
+    weights = passing(draw, 32, dtype)
+    weights["w_v"][0] = weights["w_v"][:, 0] = 0.0
+    return tokens_with(q), tokens_with(k, draw), weights
+
+
+def tokens_with(first, draw=None):
+    """Return tokens (1, 9, 32) that begin with these numbers, and end with zeros or drawn ones."""
+    rest = torch.zeros(9, 32 - first.shape[1], dtype=first.dtype, device=first.device)
+    rest = draw.normal(*rest.shape, dtype=rest.dtype) if draw else rest
+    return torch.cat([first, rest], -1)[None]
+
+
 def passing(draw, width, dtype=float32):
     """Return weights with which queries and keys are the tokens themselves."""
     eye = torch.eye(width, dtype=dtype, device=draw.normal(1).device)

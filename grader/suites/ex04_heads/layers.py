@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import float32
 
-from grader.judging import agree, backward, expect, expect_shapes
+from grader.judging import Hard, agree, backward, expect, expect_shapes
 from reference import ex04_heads as reference
 
 from .inputs import NAMES, matrices
@@ -101,6 +101,27 @@ def gradients_agree(
     own = [f"{name}.{kind}.grad" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]
     for one, expected in zip(module.read_each(own), right[len(got) :], strict=True):
         agree(one, expected)
+
+
+def each_learns_alone(draw, module, oracle, keep, bias, x, context):
+    """x, the context and every parameter has its gradient where the others need none."""
+    draw.hard(Hard.LEARN)
+    upstream = draw.normal(*x.shape)
+    of_x, of_context, *others = oracle.forward_gradients(x, context, keep, upstream=upstream)
+    module.zero_grad()
+    module.requires_grad_(False)
+    for name, leaf, right in (("x", x, of_x), ("context", context, of_context)):
+        leaf.requires_grad_()
+        [got] = backward(module(x, context, keep)[0], leaf, upstream=upstream)
+        leaf.requires_grad_(False)
+        agree(got, right, says=f"gradient of {name}, which alone learns")
+    names = [f"{name}.{kind}" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]
+    for name, right in zip(names, others, strict=True):
+        getattr(module, f"{name}.requires_grad_")(True)
+        output, _ = module.forward.held(x, context, keep)
+        output.change("backward", upstream)
+        agree(module.read(f"{name}.grad"), right, says=f"gradient of {name}, which alone learns")
+        getattr(module, f"{name}.requires_grad_")(False)
 
 
 def sum_of_gradients(parts):

@@ -1982,3 +1982,105 @@ class EmptyRowsNaNInEval(_Layer):
         if self.training or keep is None:
             return super().weigh(scores, keep)
         return torch.softmax(torch.where(keep, scores, -torch.inf), -1)
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def whole_numbers_made_float(x, num_heads):
+    """Whole numbers come back as float32, which does not hold all of them.
+
+    Split by reshape and transpose alone: they move numbers of any dtype, and change none.
+    """
+    _check_width(x.shape[-1], num_heads)
+    return plain_split_heads(x, num_heads) + 0.0
+
+
+@also_of_arrays(caught_by=test_extremes)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class HiddenWithMinus1e30(_Layer):
+    """Hidden scores become -1e30, which hides nothing where all scores are lower.
+
+    Put -inf in the place of hidden scores.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            return super().weigh(scores, None)
+        return torch.softmax(scores.masked_fill(~keep, -1e30), -1) * keep
+
+
+@also_of_arrays(caught_by=test_half_precision)
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class QueriesScaledInHalfPrecision(_Layer):
+    """The queries are divided by sqrt(D) before they become float32, so that they are rounded.
+
+    First float32, then the scale.
+    """
+
+    def attention(self, q, k, v, keep):
+        return super().attention(q * q.shape[-1] ** -0.5, k, v, keep)
+
+    def scale(self, q):
+        return 1.0
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_half_precision)
+class RaisedWhereGradientsAreOn(_Layer):
+    """Under torch.no_grad() half precision is not computed in float32.
+
+    Scores are rounded with and without gradients: raise in both cases.
+    """
+
+    def widen(self, x):
+        return super().widen(x) if torch.is_grad_enabled() else x
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_context)
+class KeysBeyond2048Unseen(_Layer):
+    """A buffer has room for 2,048 keys, and the others get no weight.
+
+    Take the length from the context.
+    """
+
+    def weigh(self, scores, keep):
+        seen = torch.arange(scores.shape[-1], device=scores.device) < 2048
+        return super().weigh(scores, seen if keep is None else keep & seen)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class NoGraphUnlessInputLearns(_Layer):
+    """The context and the weights have no gradient unless x requires one.
+
+    In training x seldom does. Leave the graph to PyTorch.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
+            return super().forward(x, context, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_gradients)
+class ValuesDetachedWhereOnlyContextLearns(_Layer):
+    """Where the context alone requires a gradient, the values are detached.
+
+    Each input may be the only one that learns. Leave the graph to PyTorch.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        self.cut = not (x.requires_grad or self.w_v.weight.requires_grad)
+        return super().forward(x, context, keep)
+
+    def attention(self, q, k, v, keep):
+        return super().attention(q, k, v.detach() if self.cut else v, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskWithoutDimensionsRefused(_Layer):
+    """The last length of the mask is read, which a single True has not.
+
+    Let PyTorch broadcast: torch.where(keep, scores, -torch.inf) takes a mask of any dimensions.
+    """
+
+    def forward(self, x, context=None, keep=None):
+        if keep is not None and keep.shape[-1] == 1:
+            keep = keep.expand(*keep.shape[:-1], self.source(x, context).shape[1])
+        return super().forward(x, context, keep)

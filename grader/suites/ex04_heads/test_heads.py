@@ -6,11 +6,12 @@ from an attention, so that a scale from np.sqrt, which widens, costs one check.
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import Hard, agree, backward, check, gradcheck, rejects, untouched
+from grader.judging import Hard, agree, backward, check, gradcheck, rejects, same, untouched
 from reference import ex04_heads as reference
 from reference import raised
 
@@ -24,15 +25,18 @@ from .inputs import (
     faint,
     hard_scores,
     loud,
+    low,
     masks_of,
     matrices,
     spoilt,
+    tied,
     tokens,
 )
 from .layers import (
     LAYER,
     NUMPY,
     calls_of,
+    each_learns_alone,
     gradients_agree,
     hidden_weights_are_zero,
     layers,
@@ -45,9 +49,10 @@ CUTS = [(2, 3, 4, 3), (1, 1, 3, 1), (3, 17, 2, 5), (2, 65, 1, 6), (4, 4, 4, 4)] 
 SIZES = (4, 4, 4, 16, 4), (2, 3, 5, 12, 4), (1, 1, 1, 3, 3), (3, 65, 17, 10, 2), (2, 1, 9, 6, 1)
 HARD = [Hard.SQUARE, Hard.ONE, Hard.LONG]
 BIASED = [*product([*SIZES, Hard.ONE], [False, True]), (Hard.LONG, True)]
+FEW = (2, 3, 5, 12, 4)
 MASKS = [(5,), (3, 5), (4, 1, 1, 5), (4, 3, 5), (4, 1, 5), (4, 1, 3, 5), (4, 4, 3, 5), (3, 1)]
 each_dtype = pytest.mark.parametrize("dtype", [float32, float16, bfloat16, float64])
-each_case = pytest.mark.parametrize("case", [*SIZES, *HARD], ids=str)
+each_case = pytest.mark.parametrize("case", [*SIZES, (1, 2, 4100, 6, 2), *HARD], ids=str)
 each_name = pytest.mark.parametrize("name", [NUMPY, LAYER])
 each_half = pytest.mark.parametrize(
     "name, dtype", [(NUMPY, float16), (LAYER, float16), (LAYER, bfloat16)]
@@ -80,6 +85,15 @@ def test_split_and_merge(student, draw, cut, dtype):
         agree(got, reference.merge_heads(y), says="gradient of x of split_heads")
         [got] = backward(student.merge_heads(other.requires_grad_()), other, upstream=x.detach())
         agree(got, reference.split_heads(x.detach(), heads), says="gradient of x of merge_heads")
+    for dtype in (torch.int64, torch.bool) if cut == CUTS[0] else ():
+        x = (
+            draw.integers(-(2**60), 2**60, 2, 3, 12)
+            if dtype is torch.int64
+            else draw.keep(2, 3, 12)
+        )
+        y = reference.split_heads(x, 4).plain
+        same(student.split_heads(x, 4), y)
+        same(student.merge_heads(y), x)
     heads = draw.integer(20, 49)
     for width, many in (10, 4), (3, 5), (2 * heads + 1, heads):
         rejects(lambda w=width, n=many: student.split_heads(draw.normal(2, 3, w), n), width, many)
@@ -119,6 +133,9 @@ def test_numpy_mask(student, draw, case):
             answer = attend(*args, heads, keep=keep)
             values_agree(answer, right(*args, heads, keep))
             hidden_weights_are_zero(answer[1], torch.from_numpy(keep.copy()))
+    for seen in (True, False) if case == MASKS[0] else ():
+        answer = attend(*args, heads, keep=np.array(seen))
+        values_agree(answer, right(*args, heads, np.full(5, seen)), "for a mask of no dimensions")
 
 
 @check(points=1)
@@ -179,12 +196,15 @@ def test_mask(student, draw, device, case, bias):
             if own.shape[-1] in (1, x.shape[1]) and x.shape[1] < 1000:
                 own[..., 0] = True
                 values_agree(module(x, keep=own), oracle(x, keep=own))
+    for seen in torch.tensor([True, False], device=device) if case == MASKS[0] else ():
+        right = oracle(x, context, seen.expand(5))
+        values_agree(module(x, context, seen), right, "for a mask of no dimensions")
 
 
 @check(points=1, needs=[test_context])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    "case", [(2, 17, 17, 32, 4), (2, 3, 5, 12, 4), Hard.SQUARE, Hard.ONE, Hard.LONG], ids=str
+    "case", [(2, 17, 17, 32, 4), FEW, Hard.SQUARE, Hard.ONE, Hard.LONG], ids=str
 )
 def test_gradients(student, draw, device, case, masked):
     """Gradients reach x, the context and every weight and bias, through the output and through the
@@ -199,6 +219,9 @@ def test_gradients(student, draw, device, case, masked):
         keep = draw.keep(shape[0], heads, *shape[1:]) if masked else None
         both = {"bias": bias, "through_weights": True}
         gradients_agree(draw, module, oracle, keep, x=x, context=context, **both)
+        if case == FEW:
+            each_learns_alone(draw, module, oracle, keep, bias, x, context)
+            module.requires_grad_(True)
         keep = draw.keep(heads, shape[1], shape[1]) if masked else None
         gradients_agree(draw, module, oracle, keep, x=x, **both)
         draw.hard(Hard.SAME)
@@ -229,6 +252,9 @@ def test_extremes(student, draw, device, name, dtype):
             attend, right = calls_of(student, draw, device, name, *args, 1)
             for keep in None, draw.keep(5, 64):
                 values_agree(attend(keep), right(keep))
+        attend, right = calls_of(student, draw, device, name, *low(draw, dtype), 4)
+        keep = draw.keep(9, 9)
+        values_agree(attend(keep), right(keep), "for very low scores")
 
 
 @check(points=1, needs=[test_numpy_values, test_context])
@@ -287,10 +313,12 @@ def test_half_precision(student, draw, device, name, dtype):
     attend, right = calls_of(student, draw, device, name, x, context, matrices(draw, 32, dtype), 4)
     for keep in None, draw.keep(4, 17, 17):
         agree(attend(keep), right(keep))
-    for made in loud, faint:
+    for made in loud, faint, low, tied:
         attend, right = calls_of(student, draw, device, name, *made(draw, dtype), 4, raised)
         for keep in None, draw.keep(9, 9):
             agree(attend(keep), right(keep))
+    with torch.no_grad():
+        agree(attend(), right())
     if name == LAYER:
         module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
         agree(module(x), oracle(x))
