@@ -1689,3 +1689,65 @@ def expanded_scores_read_once(scores, keep):
     if keep is None and scores.ndim > 1 and scores.stride(0) == 0 and len(scores) > 1:
         return masked(scores[:1], None).expand_as(scores)
     return masked(scores, keep)
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def mask_without_dimensions_not_turned(blocked):
+    """A mask without dimensions, a single True or False, comes back as it was.
+
+    The logical not takes a tensor of any shape: ~blocked.
+    """
+    return turned(blocked) if blocked.ndim else blocked
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def last_place_in_bytes(lengths, max_len):
+    """Places are compared with lengths - 1, which for a length of 0 in uint8 is 255.
+
+    Compare places with the lengths themselves: places < lengths.
+    """
+    return padding(lengths, max_len, seen=lambda places, ends: places <= ends - 1)
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def mask_of_nothing_skipped(*masks):
+    """A mask that keeps nothing is skipped as if it were None.
+
+    Leave out what `is None`, and nothing else.
+    """
+    chosen = [mask for mask in masks if mask is not None and (mask.any() or not mask.numel())]
+    return combined(*(chosen or masks))
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def odd_one_of_pairs_dropped(*masks):
+    """More than three masks are joined in pairs, and the last of an odd number is lost.
+
+    Go through all masks, one after the other, or join the odd one at the end.
+    """
+    chosen = given(masks)
+    return combined(*chosen[: len(chosen) // 2 * 2] if len(chosen) > 3 else chosen)
+
+
+@mistake(of="masked_softmax", caught_by=test_broadcasting)
+def mask_without_dimensions_refused(scores, keep):
+    """The last length of the mask is read, which a single True or False has not.
+
+    Let PyTorch broadcast: torch.where(keep, scores, -torch.inf) takes a mask of any dimensions.
+    """
+    if keep is not None and keep.shape[-1] == 1:
+        keep = keep.expand(*keep.shape[:-1], scores.shape[-1])
+    return masked(scores, keep)
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def filled_with_minus_1e30(scores, keep):
+    """Hidden scores become -1e30, and get all the weight where those that are kept are lower.
+
+    Put -inf in their place: torch.where(keep, scores, -torch.inf).
+    """
+
+    def close(weights, keep):
+        return weights.masked_fill(~keep, 0.0)
+
+    return masked(scores, keep, hide=filled(-1e30), close=close)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import bfloat16, float16, float32, float64, int8, int32, int64
+from torch import bfloat16, float16, float32, float64, int8, int32, int64, uint8
 
 import reference
 from grader.judging import Hard, agree, check, gradcheck, lasting, on_meta, same, untouched
@@ -65,6 +65,8 @@ def test_keep_from_blocked(student, draw, case):
         agree(keep, reference.keep_from_blocked(blocked))
         turned = blocked.movedim(0, -1)  # not contiguous
         agree(student.keep_from_blocked(turned), reference.keep_from_blocked(turned))
+    for alone in torch.tensor([True, False], device=blocked.device):  # no dimensions
+        agree(student.keep_from_blocked(alone), reference.keep_from_blocked(alone))
     draw.hard(Hard.CHANGED)
     blocked.logical_not_()
     agree(student.keep_from_blocked(blocked), reference.keep_from_blocked(blocked))
@@ -73,7 +75,7 @@ def test_keep_from_blocked(student, draw, case):
 
 
 @check(points=1)
-@pytest.mark.parametrize("dtype", [int64, int32, int8])
+@pytest.mark.parametrize("dtype", [int64, int32, int8, uint8])
 @pytest.mark.parametrize("case", [(5, 7), (1, 3), (17, 300), (4, 1), (0, 5), Hard.ONE, Hard.LONG])
 def test_padding_mask(student, draw, device, case, dtype):
     """padding_mask keeps the first lengths[b] of max_len keys, as (B, 1, 1, L), on the device of
@@ -131,8 +133,11 @@ def test_combine_masks(student, draw, case):
     for mask in masks:
         mask.logical_not_()
         agree(student.combine_masks(*masks), reference.combine_masks(*masks))
+    nothing, one = draw.keep(5) & False, draw.keep(1)[0]  # the latter has no dimensions
     many = [mask for mask in masks for _ in range(128)]
-    agree(student.combine_masks(*many), reference.combine_masks(*many))
+    several = [draw.keep(4, 17, share=0.9) for _ in range(7)]
+    for given in [nothing, *masks], [*masks, nothing], [one, masks[0]], many, several[:5], several:
+        agree(student.combine_masks(*given), reference.combine_masks(*given))
     same(student.combine_masks(), None)
     same(student.combine_masks(None, None), None)
     draw.hard(Hard.DEVICE)
@@ -160,7 +165,8 @@ def test_broadcasting(student, draw, case):
     if not isinstance(case, Hard):
         scores, keep = draw.normal(4, 2, 4, 4), draw.keep(*case)
         agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
-        agree(student.masked_softmax(scores, None), reference.masked_softmax(scores, None))
+        for keep in (None, *torch.tensor([True, False], device=scores.device)):
+            agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
         return
     for B, H, Lq, Lk in shapes(draw, case, **USUAL):
         scores = draw.normal(B, H, Lq, Lk)

@@ -32,6 +32,10 @@ def large_scores_agree(student, draw, dtype):
     for keep in (draw.keep(16, 65), draw.keep(1, 65), None):
         for scores in (near.to(dtype), far.to(dtype), draw.normal(16, 65, dtype=dtype) - 1e4):
             agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+    if dtype is not torch.float16:  # it has no number as low as that
+        q, k = draw.low(9, 17, 8)
+        scores, keep = (q @ k.mT * 8**-0.5).to(dtype), draw.keep(9, 17)
+        agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
 
 
 def gradients_agree(student, draw, dtype, offset=0.0):
