@@ -71,14 +71,19 @@ def each_input_learns_alone(student, draw, t, old):
 
 
 def agree_ties_and_low_scores(student, draw, t, old, dtype):
-    """Compare outputs in half precision for scores that tie in it, and for very low ones."""
+    """Compare outputs in half precision for scores that tie in it, and for very low ones; where
+    gradients are switched off, too."""
     n = t + old
     for q, k in (draw.ties(t, n, dtype), draw.low(t, n, 4, dtype)):
         v = draw.normal(n, 3, dtype=dtype)
         new, past = (q, k[old:], v[old:]), (k[:old], v[:old]) if old else None
-        output, _ = student.attend_with_past(*new, past)
         # All keys at once, of which q are the last queries: what the past is for.
-        agree(output, raised(causal_attention, q, k, v))
+        expected = raised(causal_attention, q, k, v)
+        output, _ = student.attend_with_past(*new, past)
+        agree(output, expected)
+        with torch.no_grad():
+            output, _ = student.attend_with_past(*new, past)
+            agree(output, expected, says="output under torch.no_grad()")
 
 
 def agree_large_scores(student, draw, t, old):

@@ -156,7 +156,10 @@ def agree_given_scores(student, draw, device, t, old, q, k, kind):
     layer, right, x = given_scores(student, draw, device, q, k, kind)
     answer = partial(raised, right) if x.dtype.itemsize == 2 else right
     cache, seen = new_caches(student, device, 1, 1, t + old, x.shape[-1], kind)
-    agree(layer(x), answer(x))
+    expected = answer(x)
+    agree(layer(x), expected)
+    with torch.no_grad():
+        agree(layer(x), expected, says="output under torch.no_grad()")
     for part in x.split([old, t] if old else [t], 1):
         says = f"with a cache in {str(kind).removeprefix('torch.')}, output"
         agree(layer(part, cache=cache), answer(part, cache=seen), says=says)

@@ -2248,3 +2248,23 @@ class NoGraphUnlessInputLearns(Layer):
     def forward(self, x, cache=None):
         with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
             return super().forward(x, cache)
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def raised_where_gradients_are_on(q, k, v, past=None):
+    """Under torch.no_grad() half precision is not computed in float32.
+
+    Scores are rounded with and without gradients: raise in both cases.
+    """
+    return attended(q, k, v, past, widen=raised if torch.is_grad_enabled() else unchanged)
+
+
+@mistake(of="CachedAttention", caught_by=test_precision)
+class RaisedWhereGradientsAreOn(Layer):
+    """Under torch.no_grad() half precision is not computed in float32.
+
+    Scores are rounded with and without gradients: raise in both cases.
+    """
+
+    def widen(self, x):
+        return super().widen(x) if torch.is_grad_enabled() else x
