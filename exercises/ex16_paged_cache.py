@@ -1,4 +1,4 @@
-# Skeleton ex16_paged_cache 933b34f818cffdc9. The lesson: docs/lessons/ex16_paged_cache.en.md
+# Skeleton ex16_paged_cache 38a88b599d07e449. The lesson: docs/lessons/ex16_paged_cache.en.md
 """Paged cache, ragged batches: write the bodies, then run `make grade EX=ex16_paged_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -112,7 +112,7 @@ def paged_attention(q: torch.Tensor, cache: PagedKVCache, sequences: list[int]) 
     raises     ValueError if a sequence is not there, with its number
 
     Compute half precision in float32 (so that products of 256s and long sums do not overflow), and
-    float64 in float64. Scores may be hundreds, or all far below 0. q is left alone.
+    float64 in float64. Scores may be hundreds, or all below -1e30. q is left alone.
     """
     raise NotImplementedError(
         "Attend from the newest token of every sequence to all that the sequence has."
@@ -137,7 +137,7 @@ def ragged_attention(
 
     No number up to 1e30 in what a query may not see reaches its output. Compute half precision in
     float32 (so that products of 256s and the weights of 70,000 keys do not overflow), and float64
-    in float64. Scores may be hundreds, or all far below 0. The gradients of q, k and v are graded;
+    in float64. Scores may be hundreds, or all below -1e30. The gradients of q, k and v are graded;
     those of a query that sees nothing are 0. The inputs are left alone, and read in every call.
     """
     raise NotImplementedError("Attend causally within each of the sequences that lie end to end.")
@@ -154,7 +154,7 @@ def chunked_prefill(
     """Append a prompt to a sequence chunk by chunk, attending from each chunk to all so far.
 
     q, k, v     (H, L, D), the prompt's queries, keys and values; any strides, maybe one tensor.
-                L may be 0
+                L may be 0 (whether the sequence is there is not graded then)
     cache       where the sequence may have a past
     chunk_size  tokens in a chunk, 1 or more; the last one may be shorter
     returns     the output (H, L, D), in the dtype of q
@@ -162,7 +162,7 @@ def chunked_prefill(
 
     A chunk attends to its own keys and values as the cache holds them, in its dtype. Compute half
     precision in float32 (so that products of 256s do not overflow), and float64 in float64. Scores
-    may be hundreds, or all far below 0. q, k and v are left alone.
+    may be hundreds, or all below -1e30. q, k and v are left alone.
     """
     raise NotImplementedError(
         "Append a prompt to a sequence chunk by chunk, attending from each chunk to all so far."

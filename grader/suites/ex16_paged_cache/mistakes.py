@@ -910,6 +910,49 @@ def softmax_alone_in_float32(q, k, v, cu_seqlens_q, cu_seqlens_k):
     return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
 
 
+@mistake(of="ragged_attention", caught_by=test_half)
+def packed_scores_rounded(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The scores are rounded to half precision before the softmax, where close hundreds are alike.
+
+    Keep the scores in float32 until the softmax is done: q.float() @ k.float().mT.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = (q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5).to(q.dtype).to(wide)
+        scores = scores.clamp(-6e4, 6e4) if q.dtype is torch.float16 else scores
+        weights = torch.softmax(scores.masked_fill(_ahead(q, k), -torch.inf), -1)
+        return (weights.masked_fill(_ahead(q, k), 0.0) @ v.to(wide)).to(q.dtype)
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def packed_hidden_with_minus_1e30(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Hidden scores are -1e30: where the seen ones are lower still, the hidden keys win.
+
+    Hide with -torch.inf: no score is lower than that.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        weights = torch.softmax(scores.masked_fill(_ahead(q, k), -1e30), -1)
+        return (weights.masked_fill(_ahead(q, k), 0.0) @ v.to(wide)).to(q.dtype)
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def packed_values_learn_only_with_queries(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Where q needs no gradient, none is recorded, so that k and v learn nothing either.
+
+    Leave it to PyTorch which inputs need gradients: write no torch.no_grad and no detach.
+    """
+    with torch.set_grad_enabled(torch.is_grad_enabled() and q.requires_grad):
+        return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _causal)
+
+
 @mistake(of="ragged_attention", caught_by=test_float64)
 def packed_in_float32(q, k, v, cu_seqlens_q, cu_seqlens_k):
     """float64 is computed in float32: .float() belongs to half precision alone.
@@ -1099,6 +1142,20 @@ def dtype_of_the_cache(q, k, v, cache, sequence, chunk_size):
         return _causal(q.to(k.dtype), k, v)
 
     return _chunks(q.to(cache.keys.dtype), k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_half)
+def prompt_in_the_precision_of_the_cache(q, k, v, cache, sequence, chunk_size):
+    """Queries of float64 are rounded to float32, because the cache has fewer digits than they.
+
+    Compute in the dtype of q, at least float32: convert what was gathered, and not the queries.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(k.dtype, torch.float32)
+        return _causal(q.to(wide), k, v).to(q.dtype)
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
 
 
 @mistake(of="chunked_prefill", caught_by=test_half)

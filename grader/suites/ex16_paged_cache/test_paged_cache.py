@@ -18,6 +18,13 @@ from grader.judging import (
 )
 from grader.suites.ex16_paged_cache import cases
 from grader.suites.ex16_paged_cache.both import Both, packed, pair, scored
+from grader.suites.ex16_paged_cache.close_scores import (
+    close_scores_agree,
+    each_learns_alone,
+    low_packed_agree,
+    low_prompts_agree,
+    low_steps_agree,
+)
 from grader.suites.ex16_paged_cache.together import pools_together
 from reference import ex16_paged_cache as reference
 from reference import raised
@@ -210,6 +217,7 @@ def test_paged_batch(student, draw, device, width):
         agree(output, both.step(q[None, :, 0], numbers[-1:]), says=f"output for {name} scores")
     q = q[None, :, 0].repeat(len(numbers), 1, 1)
     agree(student.paged_attention(q, both.cache, numbers), both.step(q, numbers))
+    low_steps_agree(student, draw, device)
 
 
 @check(points=1)
@@ -229,6 +237,7 @@ def test_ragged_apart(student, draw, device, q_lens, k_lens):
     what it may not see, not even past scores of hundreds or all far below 0."""
     given = packed(draw, device, q_lens, k_lens, 2, 4, 3)
     agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+    low_packed_agree(student, draw, device)
     q, k, v, *bounds = packed(draw, device, (2, 3, 1), (4, 3, 2), 2, 4, 3)
     q[..., 0], k[..., 0] = 1.0, -1e5  # scores so low that -1e4 would hide nothing
     expected = reference.ragged_attention(q, k, v, *bounds)
@@ -272,6 +281,7 @@ def test_ragged_manners(student, draw, device, whole):
     [square] = draw.hard(Hard.SQUARE, Lq=3, Lk=5)
     for lens in (((3, 4, 0, 2), (3, 2, 2, 5)), [(n, 3) for n in square.values()]):
         gradients_agree(student, draw, packed(draw, device, *lens, 2, 4, 3, whole=whole))
+    each_learns_alone(student, draw, device)
 
 
 @check(points=1, needs=[test_cache])
@@ -318,6 +328,7 @@ def test_prefill_past(student, draw, device, width):
         ask, number = (q, k, draw.normal(2, SCORED, width)), both.add()
         output = student.chunked_prefill(*ask, both.cache, number, 48)
         agree(output, both.prefill(*ask, number, 48), says=f"output for {name} scores")
+    low_prompts_agree(student, draw, device)
     draw.hard(Hard.SAME)
     x = draw.normal(2, 9, width)
     output = untouched(lambda: student.chunked_prefill(x, x, x, both.cache, number, 4))
@@ -381,6 +392,7 @@ def test_half(student, draw, device, dtype):
         both.free(number)
     prompts_agree(student, draw, both, numbers[0], large[:, :2])
     packed_agree(student, draw, device, dtype)
+    close_scores_agree(student, draw, device, dtype)
 
 
 @check(points=1, needs=[test_paged, test_ragged, test_prefill])
@@ -436,9 +448,11 @@ def prompts_agree(student, draw, both, number, large):
     expected = raised(lambda *x: both.prefill(*x, new, 2), large, large, v)
     output = student.chunked_prefill(large, large, v, both.cache, new, 2)
     agree(output, expected, says="output for products of 256s")
-    wide = [draw.normal(*large.shape) for _ in "qkv"]  # rounded by the cache
-    output = student.chunked_prefill(*wide, both.cache, new, 2)
-    agree(output, both.prefill(*wide, new, 2), says="output for q in float32")
+    for dtype in float32, float64:
+        wide = [draw.normal(*large.shape, dtype=dtype) for _ in "qkv"]  # rounded by the cache
+        output = student.chunked_prefill(*wide, both.cache, new, 2)
+        says = f"output for q in {dtype}".replace("torch.", "")
+        agree(output, both.prefill(*wide, new, 2), says=says)
 
 
 def packed_agree(student, draw, device, dtype):
@@ -452,5 +466,11 @@ def packed_agree(student, draw, device, dtype):
     output = student.ragged_attention(q, k, v, *bounds)
     agree(output, expected, says="output for products of 256s")
     q, k, v, *bounds = packed(draw, device, (1,), (70_000,), 1, 1, 1, dtype)
-    output = student.ragged_attention(0 * q, k, torch.ones_like(v), *bounds)
-    agree(output, torch.ones(1, 1, 1), says="mean of 70,000 ones", within=0.02)
+    v = (torch.arange(70_000, device=device) >= 35_000).to(dtype)[:, None, None]
+    output = student.ragged_attention(0 * q, k, v, *bounds)
+    agree(
+        output,
+        torch.full((1, 1, 1), 0.5),
+        says="mean of 35,000 zeros, then as many ones",
+        within=0.02,
+    )

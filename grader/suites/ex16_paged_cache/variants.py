@@ -294,7 +294,7 @@ def eager_with_finfo_min(q, cache, sequences):
 
 @variant(of="chunked_prefill")
 def lower_triangle_is_zero(q, k, v, cache, sequence, chunk_size):
-    """masked_fill(mask == 0) with a very low finite number, and a fused loop over split chunks."""
+    """masked_fill(mask == 0) with the lowest finite number, and a fused loop over split chunks."""
     wide, outputs = torch.promote_types(q.dtype, torch.float32), [q[:, :0]]
     for start in range(0, q.size(1), chunk_size):
         end = min(start + chunk_size, q.size(1))
@@ -303,7 +303,7 @@ def lower_triangle_is_zero(q, k, v, cache, sequence, chunk_size):
         t, n = end - start, keys.size(1)
         mask = torch.tril(torch.ones(n, n, device=q.device))[n - t :]
         scores = torch.bmm(q[:, start:end].to(wide), keys.transpose(1, 2)) / q.size(2) ** 0.5
-        weights = scores.masked_fill(mask == 0, -1e9).softmax(-1)
+        weights = scores.masked_fill(mask == 0, torch.finfo(wide).min).softmax(-1)
         outputs.append(torch.bmm(weights, values).to(q.dtype))
     return torch.cat(outputs, dim=1)
 

@@ -1,0 +1,78 @@
+"""Checks close scores of hundreds, scores far below 0, and inputs that learn alone."""
+
+import torch
+from torch import float32
+
+from grader.judging import Hard, agree, backward
+from reference import ex16_paged_cache as reference
+from reference import raised
+
+from .both import Both, packed
+
+KEYS, QUERIES = 16, 5
+TIES = "output for close scores of hundreds"
+LOW = "output for scores far below 0"
+
+
+def close_scores_agree(student, draw, device, dtype):
+    """Compare all three functions where scores of hundreds lie closer than half precision tells."""
+    q, k = draw.ties(KEYS, KEYS, dtype)
+    v = draw.normal(KEYS, KEYS, dtype=dtype)
+    both = Both(student, device, 8, 4, 1, KEYS, dtype)
+    old, new = both.add(), both.add()
+    both.append(old, k[None], v[None])
+    numbers = [old] * QUERIES
+    step = q[:QUERIES, None]
+    expected = raised(both.step, step, numbers)
+    agree(student.paged_attention(step, both.cache, numbers), expected, says=TIES)
+    prompt = [x[None] for x in (q, k, v)]
+    expected = raised(lambda *x: both.prefill(*x, new, 7), *prompt)
+    agree(student.chunked_prefill(*prompt, both.cache, new, 7), expected, says=TIES)
+    bounds = [torch.tensor([0, n], device=device) for n in (QUERIES, KEYS)]
+    given = step, k[:, None], v[:, None]
+    expected = raised(lambda *x: reference.ragged_attention(*x, *bounds), *given)
+    agree(student.ragged_attention(*given, *bounds), expected, says=TIES)
+
+
+def low_steps_agree(student, draw, device):
+    """Compare a decoding step of sequences of several lengths where every score is very low."""
+    both = Both(student, device, 8, 4, 1, 5)
+    numbers, (q, k) = [], draw.low(3, 9, 5)
+    for t in (9, 1, 4):
+        numbers.append(both.add())
+        both.append(numbers[-1], k[None, :t], draw.normal(1, t, 5))
+    answer = student.paged_attention(q[:, None], both.cache, numbers)
+    agree(answer, both.step(q[:, None], numbers), says=LOW)
+
+
+def low_packed_agree(student, draw, device):
+    """Compare packed sequences where every score is very low."""
+    lens = (2, 3), (4, 3)
+    _, _, v, *bounds = packed(draw, device, *lens, 1, 5, 3)
+    q, k = (x[:, None] for x in draw.low(5, 7, 5))
+    answer = student.ragged_attention(q, k, v, *bounds)
+    agree(answer, reference.ragged_attention(q, k, v, *bounds), says=LOW)
+
+
+def low_prompts_agree(student, draw, device):
+    """Compare a prompt where every score is very low."""
+    both = Both(student, device, 8, 4, 1, 5)
+    number, (q, k) = both.add(), draw.low(9, 9, 5)
+    given = q[None], k[None], draw.normal(1, 9, 5)
+    answer = student.chunked_prefill(*given, both.cache, number, 4)
+    agree(answer, both.prefill(*given, number, 4), says=LOW)
+
+
+def each_learns_alone(student, draw, device):
+    """Compare the gradient of each of q, k and v where the other two need none."""
+    draw.hard(Hard.LEARN)
+    *tensors, cu_q, cu_k = packed(draw, device, (3, 2), (5, 2), 2, 4, 3)
+    upstream = draw.normal(5, 2, 3, dtype=float32)
+    bounds = cu_q, cu_k
+    expected = reference.ragged_attention_gradients(*tensors, *bounds, upstream=upstream)
+    for name, x, right in zip("qkv", tensors, expected, strict=True):
+        x.requires_grad_()
+        output = student.ragged_attention(*tensors, *bounds)
+        [got] = backward(output, x, upstream=upstream)
+        x.requires_grad_(False)
+        agree(got, right, says=f"gradient of {name}, which alone learns")
