@@ -58,9 +58,9 @@ def expect_no_drawn_bias(layer):
 
 
 def new_weights(draw, layer, right, sizes):
-    """Load other weights into both layers, in float32."""
+    """Put other parameters into both layers, in float32, in place of those that were there."""
     state = {name: _drawn(draw, shape, float32) for name, shape in parameters(sizes).items()}
-    layer.load_state_dict(state, strict=False)
+    layer.load_state_dict(state, strict=False, assign=True)
     right.load_state_dict(state)
 
 

@@ -82,6 +82,7 @@ def large_scores(student, draw, device, absorbed):
         state["q_proj.weight"] *= 2.0**90
         return {}
 
+    draw.hard(Hard.LOW)  # many of them are below what people write for a hidden score
     layer, right = new_layers(student, draw, device, PLAIN, float32, huge)
     x = draw.normal(8, 4, 12)
     output, expected = layer(x, absorbed=absorbed), right(x[:, :1], absorbed=absorbed)

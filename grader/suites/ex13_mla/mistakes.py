@@ -898,6 +898,46 @@ class SoftmaxAloneInFloat32(_Layer):
         return super().weights(scores.to(self.o_proj.weight.dtype).to(scores.dtype))
 
 
+@mistake(of=OF, caught_by=test_half_precision)
+class RoundedInBfloat16(_Layer):
+    """float16 alone is computed in float32: in bfloat16 close scores of hundreds are all alike.
+
+    Convert bfloat16 to float32 as well: it does not overflow, but it has 8 bits.
+    """
+
+    def up(self, x):
+        return x.float() if x.dtype is torch.float16 else x
+
+
+@mistake(of=OF, caught_by=test_parameters)
+class GraphOnlyForTheTokens(_Layer):
+    """Where x needs no gradient, none is recorded, so that the weights learn nothing either.
+
+    Leave it to PyTorch which tensors need gradients: write no torch.no_grad and no detach.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and x.requires_grad):
+            return super().forward(x, cache, absorbed)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class WeightKeptAside(_Layer):
+    """The weight of kv_b_proj is kept in a list too, and a parameter put in its place is not read.
+
+    Read self.kv_b_proj.weight in every call.
+    """
+
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.kept = [self.kv_b_proj.weight]
+
+    def expansion(self):
+        sizes = (self.heads, self.nope + self.value, self.kv_rank)
+        weight = self.up(self.kept[0]).reshape(sizes)
+        return weight[:, : self.nope], weight[:, self.nope :]
+
+
 @mistake(of=OF, caught_by=test_float64)
 class SoftmaxInFloat32(_Layer):
     """softmax(scores, dtype=torch.float32) is computed in float32, for scores in float64 too.

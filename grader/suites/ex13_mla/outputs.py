@@ -8,6 +8,7 @@ from reference import raised
 from .caches import multiply, new_caches
 from .cases import FAR, LAYERS, NARROW, PLAIN, TRAINED
 from .expanded import not_expanded_in
+from .extremes import close_scores
 from .layers import new_layers, parameters
 from .texts import read_far, read_text
 from .together import chunks_together, texts_together
@@ -97,6 +98,7 @@ ROUNDED = [  # of a layer in half precision
     *_named(agree_output, *((2, 33, (16, 4, 8, 8, 8, 16, rank, 3.0)) for rank in (None, 24))),
     *_named(agree_output, (1, 600, FAR)),  # more positions than half precision counts
     *_named(agree_large, (None,), (24,)),
+    *_named(close_scores, ()),
     *_named(agree_changed_cache, (PLAIN,), (NARROW,)),
     *_named(read_text, (NARROW, [4, 1])),
     *_named(read_far, ()),

@@ -35,6 +35,7 @@ from grader.suites.ex13_mla.cases import (
     layer_case,
 )
 from grader.suites.ex13_mla.expanded import never_expanded
+from grader.suites.ex13_mla.extremes import one_learns_alone
 from grader.suites.ex13_mla.layers import (
     expect_no_more,
     new_layers,
@@ -214,6 +215,8 @@ def test_parameters(student, draw, device, sizes, t):
         rejects(lambda a=asked: student.MultiHeadLatentAttention(*a), odd)
     for absorbed in (False, True):
         agree_gradients(student, draw, device, sizes, t, float32, absorbed)
+        if (sizes, t) == TRAINED[0]:
+            one_learns_alone(student, draw, device, absorbed)
 
 
 @check(points=1, needs=[test_absorbed, test_with_cache])

@@ -1,0 +1,62 @@
+"""Compares scores that half precision cannot tell apart, and gradients where one tensor learns."""
+
+import torch
+from torch import float32
+
+from grader.judging import Hard, agree, backward
+from reference import ex13_mla as reference
+from reference import raised
+
+from .cases import NARROW, PLAIN
+from .layers import new_layers, parameters
+
+WIDTH, ROPE = 16, 2  # of the keys without rotation, which lie in the latents as they are
+READS_LATENTS = (WIDTH, 1, WIDTH, ROPE, WIDTH, WIDTH)
+
+
+def close_scores(student, draw, device, dtype, absorbed):
+    """Compare outputs for scores of hundreds that lie closer together than half precision tells.
+
+    All projections are exact: tokens are queries, latents are keys, and the new latents are 0.
+    """
+    q, k = draw.ties(5, WIDTH, dtype)
+
+    def change(state):
+        for name, weight in state.items():
+            weight.zero_()
+            if name in ("q_proj.weight", "o_proj.weight"):
+                weight[:WIDTH] = torch.eye(WIDTH)
+        expansion = state["kv_b_proj.weight"]
+        expansion[:WIDTH] = torch.eye(WIDTH)
+        expansion[WIDTH:] = 2.0 ** draw.integers(-5, -3, WIDTH, WIDTH).to(dtype)
+        return {}
+
+    layer, right = new_layers(student, draw, device, READS_LATENTS, dtype, change)
+    layer.requires_grad_(False)
+    sizes = 1, WIDTH + 5, WIDTH, ROPE
+    options = {} if device.type == "cpu" else {"device": device}
+    cache = student.LatentCache(*sizes, dtype, **options)
+    seen = reference.LatentCache(*sizes, float32, device)  # the yardstick computes in float32
+    nothing = torch.zeros(1, WIDTH, ROPE, dtype=dtype, device=device)
+    cache.append(k[None], nothing)
+    seen.append(k[None].float(), nothing.float())
+    expected = raised(lambda x: right(x, seen, absorbed), q[None])
+    agree(layer(q[None], cache, absorbed), expected, says="output for close scores of hundreds")
+
+
+def one_learns_alone(student, draw, device, absorbed):
+    """Compare the gradient of x, and of every weight, where no other tensor needs one."""
+    draw.hard(Hard.LEARN)
+    for sizes in PLAIN, NARROW:
+        layer, right = new_layers(student, draw, device, sizes, float32)
+        x, upstream = (draw.normal(2, 3, sizes[0]) for _ in range(2))
+        of_x, *others = right.gradients(x, absorbed, upstream=upstream)
+        layer.requires_grad_(False)
+        [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
+        agree(got, of_x, says="gradient of x, which alone learns")
+        x.requires_grad_(False)
+        for name, one in zip(parameters(sizes), others, strict=True):
+            getattr(layer, f"{name}.requires_grad_")(True)
+            layer.forward.held(x, absorbed=absorbed).change("backward", upstream)
+            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
+            getattr(layer, f"{name}.requires_grad_")(False)
