@@ -2,7 +2,7 @@
 
 import torch
 
-from grader.judging import agree
+from grader.judging import Hard, agree
 
 from .modules import load, pair
 
@@ -28,6 +28,7 @@ def self_scores_agree(student, draw, device, fused):
         x[..., :HEADS] = scores.mT
         for mask in (None, keep):
             agree(module(x, mask), right(x, mask), says=f"output for scores that are {name}")
+    draw.hard(Hard.LOW)
     x[..., :HEADS] = LOWEST
     one = torch.eye(65, dtype=torch.bool, device=device).roll(3, 0)
     agree(module(x, one), right(x, one), says=ONE_SEEN)
@@ -57,6 +58,7 @@ def cross_scores_agree(student, draw, device):
         for mask in (None, keep):
             says = f"output for scores that are {name}"
             agree(module(x, context, mask), right(x, context, mask), says=says)
+    draw.hard(Hard.LOW)
     state["norm_k.weight"][FIRST] = LOWEST  # of which each score is a 64th
     _load(module, right, state)
     context[:, 33:, :HEADS] = LARGEST / 64

@@ -5,6 +5,7 @@ from torch import float32
 
 from grader.judging import Hard, agree, lasting, rejects, same, untouched
 
+from .close_scores import each_learns_alone
 from .modules import gradients, load, pair
 
 
@@ -58,7 +59,7 @@ def stays(draw, module, right, *inputs, keep):
             keep.logical_not_()
             keep[..., 0] = True
             agree(module(*inputs, keep), right(*inputs, keep), says="output for a changed mask")
-            load(module, right, draw, float32)
+            load(module, right, draw, float32, assign=True)
             agree(module(*inputs, keep), right(*inputs, keep), says="output for other weights")
 
 
@@ -93,6 +94,7 @@ def self_manners(student, draw, device, fused):
         keep = mask_without_keys(draw, *shape)
         agree(module(x, keep), right(x, keep), says="output where tokens see nothing")
     gradients(draw, module, right, x, keep=keep)
+    each_learns_alone(draw, module, right, x, keep=keep)
     keep = mask_without_keys(draw, 3, 5, 5)
     layouts_agree(
         module, right, keep, (x,), (draw.strided(2, 5, 12),), (x[:1].expand(3, 5, 12),), (x[:0],)
@@ -111,6 +113,7 @@ def cross_manners(student, draw, device, image):
         says = "output where tokens see no text"
         agree(module(x, context, keep), right(x, context, keep), says=says)
     gradients(draw, module, right, x, context, keep=keep)
+    each_learns_alone(draw, module, right, x, context, keep=keep)
     if image:
         of_image = context[:, :image]
         agree(module(x, of_image), right(x, of_image), says="output for an image alone")

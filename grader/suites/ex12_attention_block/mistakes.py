@@ -1057,6 +1057,60 @@ class CrossInHalfPrecision(_Cross):
         return PlainCrossAttention.attend(self, q, k, v, keep)
 
 
+@mistake(of="CrossAttention", caught_by=test_cross_precision)
+class CrossInBfloat16(_Cross):
+    """Of half precision only float16 is raised: in bfloat16 close scores of hundreds are all alike.
+
+    Raise both: q.to(torch.promote_types(q.dtype, torch.float32)).
+    """
+
+    def attend(self, q, k, v, keep):
+        if q.dtype == torch.bfloat16:
+            return PlainCrossAttention.attend(self, q, k, v, keep)
+        return super().attend(q, k, v, keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_manners)
+class ContextLearnsOnlyWithTheTokens(_Cross):
+    """Where x needs no gradient, the context and the weights get none either.
+
+    Leave it to PyTorch which tensors need gradients: write no torch.no_grad and no detach.
+    """
+
+    def forward(self, x, context, keep=None):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and x.requires_grad):
+            return super().forward(x, context, keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class LearnsOnlyWithItsQueries(_Self):
+    """Where the weight of q needs no gradient, no other weight gets one, as if all were frozen.
+
+    Leave it to PyTorch which tensors need gradients: write no torch.no_grad and no detach.
+    """
+
+    def forward(self, x, keep=None):
+        learns = self.q.weight.requires_grad or x.requires_grad
+        with torch.set_grad_enabled(torch.is_grad_enabled() and learns):
+            return super().forward(x, keep)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class WeightsKeptInAList(_Self):
+    """The weights are kept in a list as well, and parameters put in their place are not read.
+
+    Read self.q.weight and the others in every call.
+    """
+
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        self.kept = [layer.weight for layer in (self.q, self.k, self.v)]
+
+    def project(self, x):
+        biases = torch.cat([layer.bias for layer in (self.q, self.k, self.v)])
+        return F.linear(x, torch.cat(self.kept), biases).chunk(3, -1)
+
+
 @mistake(of="CrossAttention", caught_by=test_cross, null=True)
 class NothingRead(_Cross):
     """The output is zeros.

@@ -23,8 +23,11 @@ def pair(student, draw, device, name, *sizes, dtype=torch.float32, **options):
     return module, right
 
 
-def load(module, right, draw, dtype, identity=False):
-    """Load new weights into both; with `identity` into projections the identity, into norms 256."""
+def load(module, right, draw, dtype, identity=False, assign=False):
+    """Load new weights into both; with `identity` into projections the identity, into norms 256.
+
+    assign  whether the student's module gets new parameters, not only other numbers in its own
+    """
     state = {}
     for name, old in right.state_dict().items():
         new = draw.normal(*old.shape, dtype=dtype, scale=old.shape[-1] ** -0.5)
@@ -34,7 +37,9 @@ def load(module, right, draw, dtype, identity=False):
             size = 256.0 * ("norm" in name)
             new = torch.eye(len(new)).to(new) if old.ndim == 2 else torch.full_like(new, size)
         state[name] = new
-    module.load_state_dict(state, strict=False)  # buffers of the student's own are welcome
+    module.load_state_dict(
+        state, strict=False, assign=assign
+    )  # buffers of the student's own are welcome
     right.load_state_dict(state)
 
 

@@ -8,6 +8,7 @@ from grader.judging import Hard, agree, check, expect, gradcheck, lasting, rejec
 from reference import raised
 
 from . import together
+from .close_scores import each_learns_alone
 from .dropped import DROPPED, OpenWeights, dropped_together
 from .given_scores import cross_scores_agree, far, self_scores_agree
 from .long_inputs import long_contexts_agree, long_layers_agree
@@ -90,6 +91,7 @@ def test_norm_manners(student, draw, device, case):
         agree(module(x), right(x), says="output once x has other numbers")
     x[0] = 0.0  # a root of nothing has no slope
     gradients(draw, module, right, x)
+    each_learns_alone(draw, module, right, x)
     draw.hard(Hard.FAILED)
     for dim, width in ((5, 4), (1, 7), (7, 1), (draw.integer(20, 59), draw.integer(60, 99))):
         norm, of_norm = pair(student, draw, device, "RMSNorm", dim)
@@ -125,6 +127,8 @@ def test_feed_forward(student, draw, device, case, dtype):
     module.load_state_dict(state, strict=False)
     right.load_state_dict(state)
     gradients(draw, module, right, x)
+    if dtype is float32:
+        each_learns_alone(draw, module, right, x)
 
 
 @check(points=1)

@@ -1,0 +1,76 @@
+"""Compares scores that half precision cannot tell apart; and gradients where one tensor learns."""
+
+import torch
+
+from grader.judging import Hard, agree, backward
+from reference import raised
+
+from .modules import pair
+
+WIDTH = 16
+CLOSE = "output for close scores of hundreds"
+
+
+def close_scores_of_tokens(student, draw, device, fused, dtype):
+    """Compare self-attention where scores of hundreds are as close as neighbours in half precision.
+
+    A token holds its query, its key and its value side by side, and each projection takes one.
+    """
+    tokens = draw.ties(WIDTH, WIDTH, dtype)
+    three = 3 * WIDTH
+    module, right = pair(student, draw, device, "SelfAttention", three, 1, False, dtype=dtype)
+    module.fused = fused
+    state = {name: torch.zeros_like(x) for name, x in right.state_dict().items()}
+    for i, name in enumerate("qkv"):
+        state[f"{name}.weight"][:WIDTH, i * WIDTH : (i + 1) * WIDTH] = torch.eye(WIDTH)
+    state["o.weight"] += torch.eye(three, device=device)
+    _load(module, right, state)
+    x = torch.cat([*tokens, draw.normal(WIDTH, WIDTH, dtype=dtype)], -1)[None]
+    agree(module(x), raised(right, x), says=CLOSE)
+
+
+def close_scores_of_contexts(student, draw, device, image, dtype):
+    """Compare cross-attention for such scores, which the weights of its norms make.
+
+    All numbers are as large as each other, so that the norms divide without a remainder. The first
+    place gives 128 * 128 to every product, 4,096 to its score; the others add up to some units.
+    """
+    draw.hard(Hard.TIES)
+    module, right = pair(student, draw, device, "CrossAttention", WIDTH, 1, image, dtype=dtype)
+    state = {name: torch.zeros_like(x) for name, x in right.state_dict().items()}
+    for name, x in state.items():
+        if x.ndim == 2:
+            x += torch.eye(WIDTH, device=device)
+        elif "norm" in name:
+            x += 1.0
+            x[0] = 128.0
+    _load(module, right, state)
+    x, context = ((draw.integers(0, 1, 1, n, WIDTH).to(dtype) * 2 - 1) * 64 for n in (5, 17))
+    x[..., 0] = context[..., 0] = 64.0
+    agree(module(x, context), raised(right, x, context), says=CLOSE)
+
+
+def each_learns_alone(draw, module, right, *inputs, keep=None):
+    """Compare the gradient of every input and parameter where no other needs one."""
+    draw.hard(Hard.LEARN)
+    upstream, masks = draw.normal(*inputs[0].shape), [] if keep is None else [keep]
+    expected = right.gradients(*inputs, keep=keep, upstream=upstream)
+    inputs = [x.detach().clone() for x in inputs]
+    module.zero_grad()
+    module.requires_grad_(False)
+    for name, leaf, one in zip(("x", "the context"), inputs, expected, strict=False):
+        leaf.requires_grad_()
+        [got] = backward(module(*inputs, *masks), leaf, upstream=upstream)
+        leaf.requires_grad_(False)
+        agree(got, one, says=f"gradient of {name}, which alone learns")
+    for name, one in zip(right.state_dict(), expected[len(inputs) :], strict=True):
+        getattr(module, f"{name}.requires_grad_")(True)
+        module.forward.held(*inputs, *masks).change("backward", upstream)
+        agree(module.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
+        getattr(module, f"{name}.requires_grad_")(False)
+    module.requires_grad_(True)
+
+
+def _load(module, right, state):
+    module.load_state_dict(state, strict=False)
+    right.load_state_dict(state)
