@@ -580,6 +580,60 @@ def half_precision_not_raised(q, k, v, grad_output, keep=None, scale=None):
 
 
 @mistake(of="attention_backward", caught_by=test_half_precision)
+def scores_rounded(q, k, v, grad_output, keep=None, scale=None):
+    """The scores are rounded to float16 before the softmax, where close hundreds are all alike.
+
+    Keep float32 from the first product to the three results.
+    """
+    given = [raised(x) for x in (q, k, v, grad_output)]
+    scores = given[0] @ turned(given[1]) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    with np.errstate(all="ignore"):
+        rounded = np.clip(scores, -6e4, 6e4).astype(q.dtype).astype(scores.dtype)
+        rounded = np.where(np.abs(scores) > 6e4, scores, rounded)
+        eye = np.broadcast_to(np.eye(k.shape[-2], dtype=scores.dtype), (*k.shape[:-1], k.shape[-2]))
+        weights = plain_weights(rounded, eye, keep, 1.0)
+    grad = plain_softmax_backward(weights, given[3] @ turned(given[2]))
+    grad = grad * (q.shape[-1] ** -0.5 if scale is None else scale)
+    found = grad @ given[1], turned(grad) @ given[0], turned(weights) @ given[3]
+    return tuple(x.astype(q.dtype) for x in found)
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def gradient_of_scores_in_half(q, k, v, grad_output, keep=None, scale=None):
+    """The gradient of the scores is kept in float16, where it may be infinite.
+
+    Keep float32 from the first product to the three results.
+    """
+    given = [raised(x) for x in (q, k, v, grad_output)]
+    factor = given[0].dtype.type(q.shape[-1] ** -0.5 if scale is None else scale)
+    with np.errstate(all="ignore"):
+        weights = plain_weights(*given[:2], keep, scale)
+        grad = plain_softmax_backward(weights, given[3] @ turned(given[2])) * factor
+        grad = raised(grad.astype(q.dtype))
+        found = grad @ given[1], turned(grad) @ given[0], turned(weights) @ given[3]
+        return tuple(x.astype(q.dtype) for x in found)
+
+
+@mistake(of="attention_backward", caught_by=test_mask)
+def hidden_with_minus_1e30(q, k, v, grad_output, keep=None, scale=None):
+    """Hidden scores are -1e30: where the seen ones are lower still, the hidden keys win.
+
+    Hide with -np.inf: no score is lower than that.
+    """
+    given = [raised(x) for x in (q, k, v, grad_output)]
+    factor = given[0].dtype.type(q.shape[-1] ** -0.5 if scale is None else scale)
+    scores = given[0] @ turned(given[1]) * factor
+    seen = np.broadcast_to(True if keep is None else keep, scores.shape)
+    scores = np.where(seen, scores, scores.dtype.type(-1e30))
+    with np.errstate(all="ignore"):
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = np.where(seen, powers / powers.sum(-1, keepdims=True), powers.dtype.type(0))
+    grad = plain_softmax_backward(weights, given[3] @ turned(given[2])) * factor
+    found = grad @ given[1], turned(grad) @ given[0], turned(weights) @ given[3]
+    return tuple(x.astype(q.dtype) for x in found)
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
 def left_in_float32(q, k, v, grad_output, keep=None, scale=None):
     """The gradients of float16 come back in float32.
 

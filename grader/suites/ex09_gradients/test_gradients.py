@@ -158,6 +158,8 @@ def test_mask(student, draw, shape):
     keep[..., 0, : shape[-1] // 2] = False
     keep[..., -1, :] = False  # of some masks one row, of others all
     gradients_agree(student, tensors, keep)
+    gradients_agree(student, tensors, np.array(shape == MASKS[0]))  # a mask of no dimensions
+    low_scores_agree(student, draw)
     nobody = ~np.broadcast_to(keep, (2, 3, 9, 17)).any(-2)[..., None]  # (B, H, Lk, 1)
     _, dk, dv = student.attention_backward(*tensors, keep=keep)
     for name, grad in ("dk", dk), ("dv", dv):
@@ -199,10 +201,14 @@ def test_half_precision(student, draw):
     q, k = (draw.normal(n, 8, dtype=float16, scale=2**-7) for n in (9, 5))
     grad, v = ((draw.integers(0, 1, n, 16) * 2 - 1).to(float16) * 256 for n in (9, 5))
     large_gradients = arrays(q, k, v, grad)
-    for tensors, mask in (one_key_each, draw.keep(9, 9)), (large_gradients, draw.keep(9, 5)):
+    for tensors, mask, scale in (
+        (one_key_each, draw.keep(9, 9), None),
+        (large_gradients, draw.keep(9, 5), 4.0),  # those of the scores are infinite in float16
+    ):
         for keep in None, mask.cpu().numpy():
-            expected = raised(reference.attention_backward, *tensors, keep)
-            each_agrees(student.attention_backward(*tensors, keep), expected)
+            expected = raised(reference.attention_backward, *tensors, keep, scale)
+            each_agrees(student.attention_backward(*tensors, keep, scale), expected)
+    close_scores_agree(student, draw)
     gradients_agree_together(student, draw, float16)
 
 
@@ -238,6 +244,28 @@ def test_manners(student, draw, dtype):
             gradients_agree(student, inputs(draw, tupled(sizes), dtype))
     if dtype is float32:
         gradients_agree_together(student, draw, dtype)
+
+
+def close_scores_agree(student, draw):
+    """Compare gradients where scores of hundreds lie closer together than float16 can tell."""
+    for keep in None, draw.keep(5, 24).cpu().numpy():
+        q, k = draw.ties(5, 24, float16)
+        v, grad = (draw.normal(n, 3, dtype=float16, scale=2**-2) for n in (24, 5))
+        given = *arrays(q, k, v, grad), keep
+        expected = raised(reference.attention_backward, *given)
+        each_agrees(student.attention_backward(*given), expected)
+
+
+def low_scores_agree(student, draw):
+    """Compare the gradient of the values where seen scores are lower than any filler.
+
+    Those of queries and keys are 0, for one key takes all the weight.
+    """
+    q, k = draw.low(9, 17, 8)
+    given = arrays(q, k, draw.normal(17, 5), draw.normal(9, 5), draw.keep(9, 17))
+    *_, right = reference.attention_backward(*given)
+    right = right._replace(magnitude=float(np.abs(given[3]).max()))
+    agree(student.attention_backward(*given)[2], right, says="dv for scores far below 0")
 
 
 def arrays(*tensors):
