@@ -383,6 +383,15 @@ def low_rows_taken_for_hidden(rows):
     return [[0.0] * len(row) if max(row) < -9_900 else plain_softmax(row) for row in rows]
 
 
+@mistake(of="row_softmax", caught_by=test_softmax_extremes)
+def low_rows_taken_for_empty(rows):
+    """A row whose largest score is below -9999 gets zeros, as if all of it were hidden.
+
+    Only -math.inf hides: compare the largest score with that.
+    """
+    return [[0.0] * len(row) if max(row) < -9999 else plain_softmax(row) for row in rows]
+
+
 # apply_mask
 
 

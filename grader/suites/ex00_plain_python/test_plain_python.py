@@ -103,6 +103,8 @@ def test_softmax_extremes(student, draw, n, m):
     agree_softmax(student, hidden.tolist(), "scores with a row of -inf")
     for name, some in draw.scores(n, 40, dtype=float64).items():
         agree_softmax(student, some.tolist(), f"{name} scores")
+    below = some[:, :2].clamp(-0.2, 0.2) - 9999.8  # a whole row at the lower end
+    agree_softmax(student, below.tolist(), "scores near -10,000")
     low = -744.5 + some[:, :2].clamp(-0.5, 0.5)  # their exponentials are hardly more than 0
     agree_softmax(student, low.tolist(), "scores near -744")
 
