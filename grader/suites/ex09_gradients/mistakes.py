@@ -614,7 +614,7 @@ def gradient_of_scores_in_half(q, k, v, grad_output, keep=None, scale=None):
         return tuple(x.astype(q.dtype) for x in found)
 
 
-@mistake(of="attention_backward", caught_by=test_mask)
+@mistake(of="attention_backward", caught_by=test_hidden)
 def hidden_with_minus_1e30(q, k, v, grad_output, keep=None, scale=None):
     """Hidden scores are -1e30: where the seen ones are lower still, the hidden keys win.
 
