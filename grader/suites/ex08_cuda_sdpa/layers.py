@@ -6,7 +6,7 @@ from itertools import product
 import torch
 from torch import float16, float32
 
-from grader.judging import agree, backward, expect, expect_shapes
+from grader.judging import agree, backward, expect, expect_shapes, same
 from reference import ex08_cuda_sdpa as reference
 from reference import raised
 
@@ -55,6 +55,7 @@ def agree_on_both_paths(draw, module, oracle, x, heads=4):
         for fused in (True, False):
             module.fused = fused
             agree(module(x, keep), right, says=f"output (fused={fused}{what})")
+            same(module.read("fused"), fused, says="the attribute fused")
 
 
 def agree_gradients(module, oracle, x, keep):

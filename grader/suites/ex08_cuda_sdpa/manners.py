@@ -44,6 +44,8 @@ def any_layout(student, draw):
             agree_output(student, *deep, **options)
             small = {n: x if x is True else x[:, :1, :, :1] for n, x in options.items()}
             agree_output(student, *deep, **small)
+            rows = {n: x if x is True else x[None, :, :1, :1] for n, x in options.items()}
+            agree_output(student, *deep, **rows)  # 1 beside a batch, and one row for all
 
 
 def nothing_remembered(student, draw):

@@ -1803,3 +1803,102 @@ class HeadsOfNoWidth(_TwoPaths):
         if d_model % (d_model // num_heads * num_heads):
             raise ValueError(f"{num_heads} heads do not divide {d_model}")
         super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
+
+
+@mistake(of="FusedAttention", caught_by=test_precision)
+class SlowScoresInHalf(_TwoPaths):
+    """The slow path keeps its scores in half precision, where scores of hundreds that differ by 1
+    are the same number.
+
+    Raise q and k with .float() before the product, not the scores after it.
+    """
+
+    def slow(self, q, k, v, keep):
+        if q.dtype.itemsize > 2:
+            return super().slow(q, k, v, keep)
+        wide = [x.float() for x in (q * q.shape[-1] ** -0.5, k, v)]
+        scores = (wide[0] @ wide[1].mT).to(q.dtype).float()
+        weights = scores.softmax(-1) if keep is None else _weights(scores, keep)
+        return (weights @ wide[2]).to(q.dtype)
+
+
+@mistake(of="FusedAttention", caught_by=test_precision)
+class SlowFiniteFill(_TwoPaths):
+    """The slow path fills hidden scores with -1e9: where the seen ones are lower still, hidden keys
+    take all the weight.
+
+    Fill with -torch.inf before the softmax.
+    """
+
+    def slow(self, q, k, v, keep):
+        def weigh(scores, keep):
+            if keep is None:
+                return scores.softmax(-1)
+            return scores.masked_fill(~keep, -1e9).softmax(-1).masked_fill(~keep, 0.0)
+
+        return _written_out(q, k, v, keep, False, None, None, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def finite_fill_without_a_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Hidden scores are filled with -1e9: where the seen ones are lower still, hidden keys take all
+    the weight.
+
+    Fill with -torch.inf, or give the operator a boolean mask.
+    """
+    if keep is None or bias is not None:
+        return _right(q, k, v, keep, causal, scale, bias)
+
+    def weigh(scores, keep):
+        return scores.masked_fill(~keep, -1e9).softmax(-1).masked_fill(~keep, 0.0)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_gradient)
+def graph_cut_where_values_alone_learn(
+    q, k, v, keep=None, causal=False, scale=None, bias=None
+):  # fmt: skip
+    """The graph is cut where neither the queries nor the keys need a gradient; the values may.
+
+    Let autograd see to it: it keeps what any input needs.
+    """
+    learned = q.requires_grad or k.requires_grad or (bias is not None and bias.requires_grad)
+    v = v if learned else v.detach()
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="FusedAttention", caught_by=test_gradient)
+class FrozenCutsTheGraph(_TwoPaths):
+    """The graph is cut where no weight needs a gradient; x may need one.
+
+    Let autograd see to it: it keeps what any input needs.
+    """
+
+    def forward(self, x, keep=None):
+        learned = any(p.requires_grad for p in self.parameters())
+        return super().forward(x if learned else x.detach(), keep)
+
+
+@mistake(of="fast_attention", caught_by=test_manners)
+def masks_without_the_batch(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A mask of five dimensions that is one for all of the first and for all queries loses the
+    second.
+
+    Expand the mask to all leading dimensions before they are made one.
+    """
+    if keep is not None and keep.ndim == 5 and keep.shape[0] == 1 < q.shape[0]:
+        keep = keep[:, :1] if keep.shape[-3] == keep.shape[-2] == 1 else keep
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class SwitchedForMasks(_TwoPaths):
+    """forward sets `fused` to False where a mask comes, and leaves it so.
+
+    Only the caller sets `fused`: pass on what was read from it.
+    """
+
+    def attend(self, q, k, v, keep):
+        self.fused = self.fused and keep is None
+        return super().attend(q, k, v, keep)

@@ -13,7 +13,7 @@ from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, check, lasting, rejects, same, untouched
 from grader.judging.case import StudentFault
-from grader.suites.ex08_cuda_sdpa import kernels, layers, manners, together
+from grader.suites.ex08_cuda_sdpa import extremes, kernels, layers, manners, together
 from grader.suites.ex08_cuda_sdpa.calls import (
     OPTIONS,
     USUAL,
@@ -91,6 +91,7 @@ def test_mask_and_bias(student, draw, case, causal):
         for names in ((), ("keep",), ("bias",), ("keep", "bias")):
             agree_with_any_scale(student, draw, *names, *also)
         agree_behind_large_keys(student, draw, causal)
+        extremes.low_scores_agree(student, draw, float32, causal)
         q, k, v = qkv(draw, B=3, H=3)  # a mask of three dimensions is one for each head
         for shape in ((3, 5, 9), (3, 1, 9)):
             keep, bias = draw.keep(*shape), draw.normal(*shape, scale=2.0)
@@ -120,7 +121,7 @@ def test_mask_and_bias(student, draw, case, causal):
 
 @check(points=1, needs=[test_values])
 @each_set
-def test_gradient(student, draw, names):
+def test_gradient(student, draw, device, names):
     """Gradients flow to q, k, v and the bias and are right, whatever the options and the lengths; a
     query that sees no key adds nothing to them."""
     for Lq, Lk in ((5, 9), (9, 5), (17, 65)):
@@ -130,6 +131,9 @@ def test_gradient(student, draw, names):
         for sizes in draw.hard(kind, **USUAL):
             q, k, v = qkv(draw, **sizes)
             agree_gradients(student, draw, q, k, v, **options_of(draw, names, q, k))
+    extremes.each_learns_alone(student, draw, names)
+    if names == ():
+        extremes.x_learns_alone(student, draw, device)
     if "bias" not in names:
         x = draw.normal(2, 3, 5, 6)
         agree_gradients_of_one(student, draw, **options_of(draw, names, x, x))
@@ -145,8 +149,12 @@ def test_precision(student, draw, device, dtype, names):
         agree_on_hard_scores(student, draw, names)
     else:
         agree_in_dtype(student, draw, dtype, names)
+    if dtype in HALVES:
+        extremes.ties_agree(student, draw, dtype, names)
+        extremes.low_scores_agree(student, draw, dtype, "causal" in names)
     if names == ():
         layers.agree_on_hard_scores(student, draw, device)
+        extremes.module_agrees(student, draw, device, dtype)
         for options in ({"qkv_bias": True}, {"qk_norm": True}) if dtype is not float32 else ():
             layers.agree_in_dtype(student, draw, device, dtype, options)
         if dtype is not float32:

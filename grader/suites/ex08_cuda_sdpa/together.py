@@ -2,7 +2,7 @@
 
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, backward
+from grader.judging import agree, backward, same
 from grader.suites.ex08_cuda_sdpa import layers
 from reference import ex08_cuda_sdpa as reference
 
@@ -93,6 +93,7 @@ def one_module_agrees(student, draw, device, dtype, keep, lead, fused, training,
     x = draw.normal(*lead, 5, 12, dtype=dtype).requires_grad_()
     output = module(x, mask)
     agree(output, oracle(x, mask))
+    same(module.read("fused"), fused, says="the attribute fused")
     upstream = draw.normal(*x.shape, dtype=dtype)
     [right] = oracle.forward_gradients(x, mask, upstream=upstream)
     learned = {}

@@ -1,0 +1,98 @@
+"""Checks scores that half precision cannot tell apart, scores below any fill, single gradients."""
+
+from functools import partial
+
+import torch
+from torch import float16, float32
+
+from grader.judging import Hard, agree, backward
+from grader.suites.ex08_cuda_sdpa.calls import options_of, qkv
+from grader.suites.ex08_cuda_sdpa.layers import layers, load
+from reference import ex08_cuda_sdpa as reference
+from reference import raised
+
+ALONE = "gradient of {}, which alone learns"
+
+
+def expected(oracle, dtype):
+    """Return the oracle, which computes in float32 what half precision cannot."""
+    return partial(raised, oracle) if dtype.itemsize == 2 else oracle
+
+
+def ties_agree(student, draw, dtype, names):
+    """Compare outputs for scores that half precision cannot tell apart."""
+    q, k = (x[None] for x in draw.ties(5, 24, dtype))
+    v, options = draw.normal(1, 24, 3, dtype=dtype), options_of(draw, names, q, k)
+    right = raised(reference.fast_attention, q, k, v, **options)
+    agree(student.fast_attention(q, k, v, **options), right, says="output (scores nearly equal)")
+
+
+def low_scores_agree(student, draw, dtype, causal):
+    """Compare outputs where seen scores are below what people write for hidden ones."""
+    q, k = (x[None] for x in draw.low(3, 9, 8, dtype))
+    v, keep = draw.normal(1, 9, 3, dtype=dtype), draw.keep(3, 9)
+    right = expected(reference.fast_attention, dtype)(q, k, v, keep, causal)
+    agree(student.fast_attention(q, k, v, keep, causal), right, says="output (scores far below 0)")
+
+
+def each_learns_alone(student, draw, names):
+    """Compare the gradient of each of q, k, v and the bias where the others need none."""
+    draw.hard(Hard.LEARN)
+    given = dict(zip("qkv", qkv(draw), strict=True))
+    given |= options_of(draw, names, given["q"], given["k"])
+    upstream = draw.normal(*given["q"].shape[:-1], given["v"].shape[-1])
+    rights = reference.fast_attention_gradients(**given, upstream=upstream)
+    learned = [*"qkv", *(["bias"] if "bias" in names else [])]
+    for name, right in zip(learned, rights, strict=True):
+        leaf = given[name].clone().requires_grad_()
+        [got] = backward(student.fast_attention(**given | {name: leaf}), leaf, upstream=upstream)
+        agree(got, right, says=ALONE.format(name))
+
+
+def one_head(student, draw, device, q, k):
+    """Return modules of one head, and tokens, from which q and k are read as they are.
+
+    A token holds its query and its key side by side; its value is the key, and proj adds nothing.
+    """
+    n = q.shape[-1]
+    module, oracle = layers(student, draw, device, q.dtype, heads=1, width=2 * n)
+    state = {name: torch.zeros_like(w) for name, w in oracle.plain.state_dict().items()}
+    eye = torch.eye(n, dtype=q.dtype, device=device)
+    state["qkv.weight"][:n, :n] = state["qkv.weight"][2 * n : 3 * n, n:] = eye
+    state["qkv.weight"][4 * n : 5 * n, n:] = eye
+    state["proj.weight"].copy_(torch.eye(2 * n))
+    load(module, oracle, state)
+    return module, oracle, torch.cat([q, k], -1)[None]
+
+
+def both_paths_agree(module, oracle, x, keep, what):
+    """Compare the output of both paths with that of float32, rounded."""
+    right = expected(oracle, x.dtype)(x, keep)
+    for fused in (True, False):
+        module.fused = fused
+        agree(module(x, keep), right, says=f"output (fused={fused}, scores {what})")
+
+
+def module_agrees(student, draw, device, dtype):
+    """Compare a module on scores nearly equal, in half precision, and on scores far below 0."""
+    if dtype.itemsize == 2:
+        module, oracle, x = one_head(student, draw, device, *draw.ties(24, 24, dtype))
+        for keep in None, draw.keep(24, 24):
+            both_paths_agree(module, oracle, x, keep, "nearly equal")
+    if dtype in (float32, float16):
+        module, oracle, x = one_head(student, draw, device, *draw.low(4, 4, 5, dtype))
+        both_paths_agree(module, oracle, x, draw.keep(4, 4), "far below 0")
+
+
+def x_learns_alone(student, draw, device):
+    """Compare the gradient of x on both paths where no weight needs one."""
+    draw.hard(Hard.LEARN)
+    module, oracle = layers(student, draw, device, qkv_bias=True)
+    module.requires_grad_(False)
+    x, keep = draw.normal(2, 5, 24), draw.keep(5, 5)
+    [right] = oracle.forward_gradients(x, keep, upstream=x)
+    for fused in (True, False):
+        module.fused = fused
+        leaf = x.clone().requires_grad_()
+        [got] = backward(module(leaf, keep), leaf, upstream=x)
+        agree(got, right, says=ALONE.format("x"))
