@@ -22,12 +22,11 @@ from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
 from grader.judging.judge import CheckFailure
 from grader.judging.student import Student
-from grader.judging.tolerance import as_judged_numbers
-from reference.expected import UNIT, name_of
+from grader.judging.tolerance import as_judged_numbers, compute_rounding_tolerance
 
 MAX_EXAMPLE_CALLS = 150  # of one failing check, each on a few numbers
 DRAWS = 2  # of each size
-ROUNDINGS = 8  # in half precision, by which right answers may differ
+TIMES = 4  # the tolerance of half precision, within which right answers may differ
 HALVES = frozenset(("float16", "bfloat16"))
 MAX_WRITTEN = 200  # characters of one value
 
@@ -147,8 +146,8 @@ def _list_answer_arrays(answer: Any) -> list[Any]:
 def _allow_roundings(answer: Any) -> float:
     """Return the relative error that may be rounding; an example shows a larger one."""
     parts = answer if isinstance(answer, tuple) else (answer,)
-    dtypes = {name_of(getattr(x, "dtype", "")) for x in parts}
-    return max([CLOSE, *(ROUNDINGS * UNIT[name] for name in HALVES & dtypes)])
+    dtypes = {str(getattr(x, "dtype", "")).removeprefix("torch.") for x in parts}
+    return max([CLOSE, *(TIMES * compute_rounding_tolerance(n, 1.0) for n in HALVES & dtypes)])
 
 
 def _is_wrong(got: Any, right: Any, close: float) -> bool:
