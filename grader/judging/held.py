@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.judging.agree import inputs_left_alone, same
-from grader.judging.case import find_case
+from grader.judging.case import fail_check, find_case
 from grader.worker.parent.client import Client, ObjectHandle
 
 Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
@@ -36,6 +36,16 @@ class HeldTensor:
         """Call a method that changes the tensor in place, such as `zero_`."""
         name = f"value.{method}"
         self._guard(self._client.call, self._handle, name, args, {}, graph=False, hold=True)
+
+    def backward(self, upstream: Tensor) -> None:
+        """Run a backward pass in the worker, for the gradients of a module's parameters.
+
+        It is the way where no input requires a gradient. Fails if the answer has no graph.
+        """
+        if self._guard(self._client.get, self._handle, "value.requires_grad") is not True:
+            problem = "no gradient flows through the output: its graph was cut on the way"
+            raise fail_check(problem, find_case().last_call)
+        self.change("backward", upstream)
 
     def __repr__(self) -> str:
         return "an earlier answer"

@@ -60,3 +60,16 @@ def test_calls_are_made_without_gradients_and_others_with_them():
         function(torch.randn(3, 5))
     function(torch.randn(3, 5))
     assert enabled == [True, False, False, True]
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_backward_pass_needs_a_graph_and_says_so(learns):
+    weight = torch.ones(5, requires_grad=True)
+    body = lambda x, dim=-1: x * weight if learns else (x * weight).detach()  # noqa: E731
+    held = softmax(body).held(torch.ones(5))
+    if learns:
+        held.backward(torch.arange(5.0))
+        assert weight.grad.tolist() == [0, 1, 2, 3, 4]
+    else:
+        with pytest.raises(StudentFault, match="no gradient flows through the output: its graph"):
+            held.backward(torch.arange(5.0))

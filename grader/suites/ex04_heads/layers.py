@@ -119,7 +119,7 @@ def each_learns_alone(draw, module, oracle, keep, bias, x, context):
     for name, right in zip(names, others, strict=True):
         getattr(module, f"{name}.requires_grad_")(True)
         output, _ = module.forward.held(x, context, keep)
-        output.change("backward", upstream)
+        output.backward(upstream)
         agree(module.read(f"{name}.grad"), right, says=f"gradient of {name}, which alone learns")
         getattr(module, f"{name}.requires_grad_")(False)
 

@@ -124,7 +124,7 @@ def each_learns_alone(student, draw, device, t, bias):
     x.requires_grad_(False)
     for name, one in zip(parameters(12, bias), others, strict=True):
         getattr(layer, f"{name}.requires_grad_")(True)
-        layer.forward.held(x).change("backward", upstream)
+        layer.forward.held(x).backward(upstream)
         agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
         getattr(layer, f"{name}.requires_grad_")(False)
 

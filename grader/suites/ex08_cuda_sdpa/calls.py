@@ -113,7 +113,7 @@ def agree_with_any_scale(student, draw, *names):
     for q_len in (1, 5, 9, 12):
         q, k, v = qkv(draw, Lq=q_len)
         options = options_of(draw, names, q, k)
-        for scale in (0.0, -0.7, 0.6):
+        for scale in (0.0, 0, -0.7, 0.6):
             agree_output(student, q, k, v, scale=scale, **options)
 
 

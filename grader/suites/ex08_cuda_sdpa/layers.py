@@ -85,8 +85,8 @@ def two_paths(module, x):
     for fused in (True, False):
         module.fused = fused
         outputs.append(module(x))
-    problem = "the outputs with fused=True and fused=False are equal to the last bit: there is "
-    problem += "one path only, for two would round differently"
+    problem = "the outputs with fused=True and fused=False are equal to the last bit: to set fused "
+    problem += "changes nothing, for two paths would round differently"
     expect(not torch.equal(*outputs), problem)
 
 

@@ -57,6 +57,6 @@ def one_learns_alone(student, draw, device, absorbed):
         x.requires_grad_(False)
         for name, one in zip(parameters(sizes), others, strict=True):
             getattr(layer, f"{name}.requires_grad_")(True)
-            layer.forward.held(x, absorbed=absorbed).change("backward", upstream)
+            layer.forward.held(x, absorbed=absorbed).backward(upstream)
             agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
             getattr(layer, f"{name}.requires_grad_")(False)
