@@ -1,4 +1,4 @@
-# Skeleton ex03_sdpa a97c2cd2f7e0f0a9. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa 08d6932ed0bde5db. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, scipy, PyTorch in
@@ -33,8 +33,9 @@ def attention_numpy(
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    Scores may be hundreds apart. float64 is computed in float64; float16 is computed in float32,
-    from the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
+    Scores may be hundreds apart, and as low as -1e32. float64 is computed in float64; float16 is
+    computed in float32, from the first product on: 256 * 256 must not overflow. Nothing is
+    remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in NumPy.")
 
@@ -57,13 +58,13 @@ def scaled_dot_product_attention(
     scale   factor of the scores, 0 or negative too; None means 1 / sqrt(D)
     returns (output, weights), tensors (..., Lq, Dv) and (..., Lq, Lk) of the dtype and device of
             `q`. Gradients flow to q, k and v through the output, and to q and k through the
-            weights. A query that may attend to nothing has output 0, weights 0 and gradient 0,
-            and the weight of a hidden key is 0 exactly
+            weights. A query that may attend to nothing has output 0, weights 0 and, of finite
+            inputs, gradient 0, and the weight of a hidden key is 0 exactly
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    q, k and v may be the same tensor. Scores may be hundreds apart. float64 is computed in float64;
-    half precision is computed in float32, from the first product on: 256 * 256 must not overflow.
-    Nothing is remembered from call to call.
+    q, k and v may be the same tensor. Scores may be hundreds apart, and as low as -1e32. float64 is
+    computed in float64; half precision is computed in float32, from the first product on: 256 * 256
+    must not overflow. Nothing is remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in PyTorch.")

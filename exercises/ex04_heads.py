@@ -1,4 +1,4 @@
-# Skeleton ex04_heads 42b8601b6abc2ebb. The lesson: docs/lessons/ex04_heads.en.md
+# Skeleton ex04_heads eb204d554ec76591. The lesson: docs/lessons/ex04_heads.en.md
 """Multi-head attention: write the bodies, then run `make grade EX=ex04_heads`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch in
@@ -61,10 +61,10 @@ def multi_head_attention_numpy(
     raises              ValueError, naming both numbers, if `num_heads` does not divide E
 
     Each head divides its scores by sqrt(D). Hidden keys get weight 0, even if they and their values
-    hold 1e30. Scores may be hundreds apart. float16 is computed in float32 (products of 256 by 256
-    do not overflow, and scores are not rounded to float16), and float64 is computed in float64.
-    Arrays may have any layout and stay as they were; nothing is remembered from one call to the
-    next.
+    hold 1e30. Scores may be hundreds apart, and as low as -1e32. float16 is computed in float32
+    (products of 256 by 256 do not overflow, and scores are not rounded to float16), and float64 is
+    computed in float64. Arrays may have any layout and stay as they were; nothing is remembered
+    from one call to the next.
     """
     raise NotImplementedError(
         "Attend with several heads at once, in NumPy, and return (output, weights)."
@@ -105,11 +105,11 @@ class MultiHeadAttention(nn.Module):
                  0 in a row that may attend to nothing
 
         Each head divides its scores by sqrt(D). Hidden tokens get weight 0, even if they hold 1e30.
-        Scores may be hundreds apart. float16 and bfloat16 are computed in float32 between the
-        projections (products of 256 by 256 do not overflow, and scores are not rounded), and
-        float64 is computed in float64. Gradients reach `x`, the context and every parameter,
-        through output and weights, and are never NaN. Tensors may have any layout and stay as they
-        were.
+        Scores may be hundreds apart, and as low as -1e32. float16 and bfloat16 are computed in
+        float32 between the projections (products of 256 by 256 do not overflow, and scores are not
+        rounded), and float64 is computed in float64. Gradients reach `x`, the context and every
+        parameter, through output and weights, and are never NaN. Tensors may have any layout and
+        stay as they were.
         """
         raise NotImplementedError(
             "Attend from `x` to `context`, or to `x` itself, and return (output, weights)."

@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache fc97db15e981dade. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache 321607ad6dcc327b. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -115,8 +115,9 @@ class CachedAttention(nn.Module):
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
                 and x attends to everything in it. If they do not fit, the ValueError of
                 `append` is raised
-        returns the output (B, t, E) in the dtype of x, whatever that of the cache; without a
-                cache, gradients flow to x and to the parameters
+        returns the output (B, t, E) in the dtype of x; a cache in another dtype rounds keys and
+                values, and nothing else. Without a cache, gradients flow to x and to the
+                parameters
         """
         raise NotImplementedError(
             "Attend from the new tokens to all tokens so far, themselves among them."

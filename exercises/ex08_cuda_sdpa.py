@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa d7c2927962af6f67. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa 1c2c6d88f2ba00c1. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -45,7 +45,8 @@ def fast_attention(
     returns output (..., H, Lq, Dv) of the dtype and device of `q`, a new one at each call, through
             which gradients flow to `q`, `k`, `v` and `bias`; a query that may attend to nothing has
             output 0 and gradient 0; float64 is computed in float64, half precision adds up in
-            float32 (products of 256 do not overflow), and scores may be thousands apart
+            float32 (products of 256 do not overflow), and scores may be thousands apart, and as
+            low as -1e32
     raises  ValueError, naming both numbers, if the widths of `q` and `k`, the lengths of `k` and
             `v` or their heads differ, or if Hk does not divide H
     """

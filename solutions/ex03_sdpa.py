@@ -246,8 +246,9 @@ def attention_numpy(
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    Scores may be hundreds apart. float64 is computed in float64; float16 is computed in float32,
-    from the first product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
+    Scores may be hundreds apart, and as low as -1e32. float64 is computed in float64; float16 is
+    computed in float32, from the first product on: 256 * 256 must not overflow. Nothing is
+    remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)
@@ -307,14 +308,14 @@ def scaled_dot_product_attention(
     scale   factor of the scores, 0 or negative too; None means 1 / sqrt(D)
     returns (output, weights), tensors (..., Lq, Dv) and (..., Lq, Lk) of the dtype and device of
             `q`. Gradients flow to q, k and v through the output, and to q and k through the
-            weights. A query that may attend to nothing has output 0, weights 0 and gradient 0,
-            and the weight of a hidden key is 0 exactly
+            weights. A query that may attend to nothing has output 0, weights 0 and, of finite
+            inputs, gradient 0, and the weight of a hidden key is 0 exactly
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    q, k and v may be the same tensor. Scores may be hundreds apart. float64 is computed in float64;
-    half precision is computed in float32, from the first product on: 256 * 256 must not overflow.
-    Nothing is remembered from call to call.
+    q, k and v may be the same tensor. Scores may be hundreds apart, and as low as -1e32. float64 is
+    computed in float64; half precision is computed in float32, from the first product on: 256 * 256
+    must not overflow. Nothing is remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)

@@ -399,8 +399,9 @@ class CachedAttention(nn.Module):
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
                 and x attends to everything in it. If they do not fit, the ValueError of
                 `append` is raised
-        returns the output (B, t, E) in the dtype of x, whatever that of the cache; without a
-                cache, gradients flow to x and to the parameters
+        returns the output (B, t, E) in the dtype of x; a cache in another dtype rounds keys and
+                values, and nothing else. Without a cache, gradients flow to x and to the
+                parameters
         """
         ### BEGIN SOLUTION
         q, k, v = (
