@@ -207,7 +207,7 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
     hides(right, q, k.masked_fill(hidden, nan), v, keep, "with NaN in the hidden keys")
     low = *heads_of(draw.low(5, 9, 4, dtype), Hk, 6), v
     right = raised(ATTENTION, *low, keep) if dtype.itemsize == 2 else ATTENTION(*low, keep)
-    hides(right, *low, keep, "for scores that are very low")
+    hides(right, *low, keep, "for very low scores")
 
     none = keep.logical_and(lengths != 4)  # the first sentence is nothing but padding
     says = "where every key of a sentence is hidden"
