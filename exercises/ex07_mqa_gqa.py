@@ -1,4 +1,4 @@
-# Skeleton ex07_mqa_gqa 9a8605b00dd9572f. The lesson: docs/lessons/ex07_mqa_gqa.en.md
+# Skeleton ex07_mqa_gqa c6f5d7656983654f. The lesson: docs/lessons/ex07_mqa_gqa.en.md
 """Multi-query and grouped-query attention: write the bodies, then run `make grade EX=ex07_mqa_gqa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -52,9 +52,11 @@ def grouped_query_attention(
 class GroupedQueryAttention(nn.Module):
     """Self-attention in which groups of query heads share a key/value head.
 
-    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). The layer
-    does the same in .train() and in .eval(), keeps nothing from one call to the next, and works in
-    the dtype and on the device of its parameters.
+    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). Attention
+    in it keeps all that `grouped_query_attention` promises of half precision, of very large and
+    very low scores, of hidden keys and of queries that may attend to nothing. The layer does the
+    same in .train() and in .eval(), keeps nothing from one call to the next, and works in the dtype
+    and on the device of its parameters.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:

@@ -360,9 +360,11 @@ def _merge_heads(x: torch.Tensor) -> torch.Tensor:
 class GroupedQueryAttention(nn.Module):
     """Self-attention in which groups of query heads share a key/value head.
 
-    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). The layer
-    does the same in .train() and in .eval(), keeps nothing from one call to the next, and works in
-    the dtype and on the device of its parameters.
+    Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). Attention
+    in it keeps all that `grouped_query_attention` promises of half precision, of very large and
+    very low scores, of hidden keys and of queries that may attend to nothing. The layer does the
+    same in .train() and in .eval(), keeps nothing from one call to the next, and works in the dtype
+    and on the device of its parameters.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:

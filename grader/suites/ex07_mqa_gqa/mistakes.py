@@ -2003,3 +2003,25 @@ class PastDetachedInEval(Layer):
 
     def store(self, joined, new):
         return joined if self.training else tuple(x.detach() for x in joined)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_precision)
+class LayerScalesInHalfPrecision(Layer):
+    """The layer has an attention of its own, in which queries are scaled in half precision.
+
+    Call grouped_query_attention, or convert q, k and v with .float() before you scale.
+    """
+
+    def attend(self, q, k, v, keep):
+        return queries_scaled_in_half_precision(q, k, v, keep)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_hidden_keys)
+class LayerHidesByAFiniteNumber(Layer):
+    """The layer has an attention of its own, in which hidden scores are -1e9: seen ones are lower.
+
+    Call grouped_query_attention, or give hidden scores minus infinity.
+    """
+
+    def attend(self, q, k, v, keep):
+        return hidden_by_a_finite_number(q, k, v, keep)

@@ -18,9 +18,9 @@ from grader.judging import (
     untouched,
 )
 from reference import ex07_mqa_gqa as reference
-from reference import raised
 
 from . import together
+from .extremes import ATTENTION, heads_of, layer_agrees, right_in_float32, ties_agree
 from .inputs import USUAL, attends, gradients_agree, layer_gradients_agree, layers, qkv
 
 DTYPES = [float32, float64, float16, bfloat16]
@@ -114,25 +114,15 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
         loud = torch.full_like(q, 256)  # 16 products of 256 * 256 are too much for float16
         some = draw.keep(2, 4 // G, 1, 17).mT * torch.full_like(k, 256)  # these share all weight
         says = "output for queries and keys of 256"
-        attends(student, loud, some, v, keep, says, lambda *a: raised(ATTENTION, *a))
-        close = heads_of(draw.ties(5, 24, dtype), 4 // G)
-        v = draw.normal(2, 4 // G, 24, 3, dtype=dtype)
-        some = draw.keep(2, 4, 5, 24) if masked else None
-        says = "output for scores of hundreds that lie close together"
-        attends(student, *close, v, some, says, lambda *a: raised(ATTENTION, *a))
+        attends(student, loud, some, v, keep, says, right_in_float32)
+        ties_agree(student, draw, dtype, 4 // G, masked)
+        close = draw.ties(24, 24, dtype)
+        layer_agrees(student, draw, device, dtype, *close, "scores of hundreds close together")
     if masked and scale == 1:
         layer_in(dtype, student, draw, device, (4 // G, G))
     if scale == 1 and G == 1 and not masked:
         for ask in together.ATTENTION.values():
             ask(student, draw, device, dtype)
-
-
-ATTENTION = reference.grouped_query_attention
-
-
-def heads_of(tensors, Hk, H=4):
-    """Queries and keys without heads, for two sequences, H heads and Hk heads."""
-    return [x.expand(2, n, *x.shape) for x, n in zip(tensors, (H, Hk), strict=True)]
 
 
 def layer_in(dtype, student, draw, device, heads):
@@ -206,8 +196,8 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
     hides(right, q, *loud, keep, f"with {large:g} in the hidden keys and values")
     hides(right, q, k.masked_fill(hidden, nan), v, keep, "with NaN in the hidden keys")
     low = *heads_of(draw.low(5, 9, 4, dtype), Hk, 6), v
-    right = raised(ATTENTION, *low, keep) if dtype.itemsize == 2 else ATTENTION(*low, keep)
-    hides(right, *low, keep, "for very low scores")
+    hides(right_in_float32(*low, keep), *low, keep, "for very low scores")
+    layer_agrees(student, draw, device, dtype, *draw.low(5, 5, 4, dtype), "very low scores")
 
     none = keep.logical_and(lengths != 4)  # the first sentence is nothing but padding
     says = "where every key of a sentence is hidden"
