@@ -51,6 +51,7 @@ class PinnedLine:
     cell: int = 0  # of a notebook; 0 in a file
     change: str = ""  # the kind of a change there with which the check passes
     text: str = ""  # of the line, where a change is told
+    dropped: str = ""  # the argument that the change leaves out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

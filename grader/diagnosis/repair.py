@@ -194,5 +194,7 @@ class _Search:
         text = clean_worker_text(self._text.source.split("\n")[line - 1]).strip()[:MAX_TEXT]
         # A branch that is too much has a condition that is right: no constant of it is wrong.
         change = "CONDITION" if first["tested"] else first["kind"]
-        found = PinnedLine(line=line, change=change, text=text)
+        [dropped, *others] = {edit["dropped"] for edit in mends}
+        part = "" if others or first["tested"] else clean_worker_text(dropped)[:MAX_TEXT]
+        found = PinnedLine(line=line, change=change, text=text, dropped=part)
         return name_pinned_line(found, answer)

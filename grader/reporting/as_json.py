@@ -84,7 +84,7 @@ def _report_diagnosis_as_json(d: Diagnosis) -> dict[str, Any]:
 def _report_pinned_line_as_json(p: PinnedLine) -> dict[str, Any]:
     right = None if p.right is None else list(p.right)
     place = {"line": p.line, "cell": p.cell, "name": p.name, "got": list(p.got), "right": right}
-    return place | {"change": p.change, "text": p.text}
+    return place | {"change": p.change, "text": p.text, "dropped": p.dropped}
 
 
 def _report_example_as_json(x: SmallExample) -> dict[str, Any]:

@@ -114,7 +114,8 @@ def _parse_reported_diagnosis(found: dict[str, Any]) -> Diagnosis:
 def _parse_reported_pin(found: dict[str, Any]) -> PinnedLine:
     right = None if found["right"] is None else tuple(found["right"])
     place = {name: found[name] for name in ("line", "cell", "name")}
-    change = {name: found.get(name, "") for name in ("change", "text")}  # not of older reports
+    newer = "change", "text", "dropped"  # not in older reports
+    change = {name: found.get(name, "") for name in newer}
     return PinnedLine(**place, **change, got=tuple(found["got"]), right=right)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from grader.core.diagnosis_records import PinnedLine
 from grader.core.translation import Words
 
-# What a report says of a change: its kind, and not what must be written.
+# What a report says of a change: its kind, or what it leaves out, and not what must be written.
 _CHANGES = {
     "OPERATOR": "another operator there",
     "COMPARISON": "another comparison there",
@@ -39,6 +39,8 @@ def report_pinned_line(pinned: PinnedLine | None, words: Words) -> Iterator[str]
         line = words("{line} of cell {cell}", line=line, cell=pinned.cell)
     if pinned.change:
         change = words(_CHANGES.get(pinned.change, "a change there"))
+        if pinned.dropped:
+            change = words("`{argument}` left out", argument=pinned.dropped)
         yield words(
             "Line {line}, `{text}`: with {change}, this check passes.",
             line=line, text=pinned.text, change=change,

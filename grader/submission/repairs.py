@@ -68,10 +68,11 @@ def list_repairs_of_submission(
     suspects lines whose statements come first, and then the functions that these call
     methods  calls that may be added to any value, beside those of the file: "_.transpose(1, 2)"
 
-    An edit is {"line", "statement", "kind", "tested", "rank", "start", "end", "text"}: the line of
-    what is changed, the line of its statement, the kind of change, whether it is in the condition
-    of an `if`, how likely it is ([0, 0]: the likeliest; the place, and the kind), where the
-    replaced bytes start and end, and the text that replaces them.
+    An edit is {"line", "statement", "kind", "tested", "dropped", "rank", "start", "end", "text"}:
+    the line of what is changed, the line of its statement, the kind of change, whether it is in the
+    condition of an `if`, the argument that it leaves out ("" for none), how likely it is ([0, 0]:
+    the likeliest; the place, and the kind), where the replaced bytes start and end, and the text
+    that replaces them.
     Nothing in a `while` loop is changed, so that no changed loop is endless.
     """
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:
@@ -157,6 +158,7 @@ class _RepairLister:
                 yield {
                     "line": lines[0], "statement": lines[1], "kind": kind.name,
                     "tested": isinstance(at.statement, ast.If),
+                    "dropped": _write_dropped_argument(node, other),
                     "rank": [place, number], "start": span[0], "end": span[1],
                     "text": _write_changed(other, at),
                 }  # fmt: skip
@@ -195,6 +197,14 @@ def _is_large_number(node: ast.AST) -> bool:
 
 def _is_unchanged_call(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and name_called(node) in ATTRIBUTE_CALLS
+
+
+def _write_dropped_argument(node: ast.AST, changed: ast.AST) -> str:
+    if not (isinstance(node, ast.Call) and isinstance(changed, ast.Call)):
+        return ""
+    left = {id(argument) for argument in (*changed.args, *changed.keywords)}
+    dropped = [a for a in (*node.args, *node.keywords) if id(a) not in left]
+    return ", ".join(map(ast.unparse, dropped))
 
 
 def _list_scope_names(scope: ast.FunctionDef) -> tuple[Sequence[str], Sequence[str]]:

@@ -79,6 +79,13 @@ def test_the_line_of_one_slip_is_found_with_its_kind(slug, old, new, change):
     assert new.strip() in text and found.text in text
 
 
+def test_the_argument_that_is_too_much_is_told():
+    whole = "powers / powers.sum(axis=axis, keepdims=True"
+    found, text = repaired("ex01_softmax", (whole, f"{whole}, initial=len(x)"))
+    assert found is not None and found.change == "ARGUMENT" and found.text == text
+    assert found.dropped == "initial=len(x)"
+
+
 def test_an_exception_is_traced_to_the_line_that_leads_to_it():
     found, text = repaired(
         "ex01_softmax", ("x: torch.Tensor, dim: int = -1", "x: torch.Tensor, dim: int = 1")
@@ -125,12 +132,13 @@ def test_two_lines_of_which_either_would_do_are_none():
     judge, _ = judged("ex01_softmax", SLIP)
     search = repair._Search.__new__(repair._Search)
     search._judge, search._text = judge, judge.student._door.client.text
-    edit = {"kind": "NAME", "tested": False, "text": "", "line": 3, "statement": 3}
+    edit = {"kind": "NAME", "tested": False, "dropped": "", "text": "", "line": 3, "statement": 3}
     assert search._choose_line([edit, edit | {"line": 4}]).line == 3  # within one statement
     assert search._choose_line([edit, edit | {"statement": 4}]) is None
     assert search._choose_line([]) is None
     assert search._choose_line([edit]).change == "NAME"
-    assert search._choose_line([edit | {"tested": True}]).change == "CONDITION"
+    tested = search._choose_line([edit | {"tested": True, "dropped": "x"}])
+    assert (tested.change, tested.dropped) == ("CONDITION", "")
 
 
 def only(monkeypatch, *wanted: tuple[str, str]) -> None:
