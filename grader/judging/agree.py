@@ -172,11 +172,12 @@ def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor,
         raise fail_check(f"{name} is {dtype}, through which no real gradient flows", call)
     total = (output * upstream.to(output.dtype)).sum()  # its gradient for output is upstream
     grads = torch.autograd.grad(total, inputs, allow_unused=True, retain_graph=True)
-    for i, (x, g) in enumerate(zip(inputs, grads, strict=True)):
+    for number, (x, g) in enumerate(zip(inputs, grads, strict=True), 1):
+        given = find_case().name_learning(x, number)
         if g is None:
-            what = f"input {i + 1} ({describe.describe_value(x)})"
+            what = f"{given} ({describe.describe_value(x)})"
             raise fail_check(f"no gradient reaches {what}: its graph was cut on the way", call)
-        find_case().returned(g, f"gradient of input {i + 1}", call)
+        find_case().returned(g, f"gradient of {given}", call)
     return grads
 
 
@@ -197,7 +198,7 @@ def gradcheck(function: Callable[..., Tensor], *inputs: Tensor) -> None:
             for moved_output in (up, down):
                 _judge_form(moved_output, output.detach(), "out", find_case().last_call)
             slopes[place] = ((up - down) * upstream).sum() / 2e-6
-        says = f"gradient of input {i + 1} (by finite differences)"
+        says = f"gradient of {find_case().name_learning(x, i + 1)} (by finite differences)"
         agree(got, slopes, says, within=1e-6 * max(1.0, largest(slopes)))
 
 

@@ -33,7 +33,7 @@ class ValueDifference:
     got: Any
     exact: Any
     wrong: Any  # bool, of the same shape
-    subject: str  # the name of the values: "out", "weights", "gradient of input 1"
+    subject: str  # the name of the values: "out", "weights", "gradient of q"
     call: str
 
 
@@ -69,6 +69,7 @@ class Case:
     hard: set[str] = field(default_factory=set)  # the kinds of hard input that the case announced
     rules: list[tuple[str, Rule]] = field(default_factory=list)  # applied, after a name of values
     _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)
+    _learning: dict[int, tuple[Any, str]] = field(default_factory=dict)
 
     def returned(self, value: Any, name: str, call: str) -> None:
         """Remember that `call` returned `value` under `name`."""
@@ -78,6 +79,14 @@ class Case:
         """Return the name and the call behind a value; for a derived value, the last call."""
         _, name, call = self._origins.get(id(value), (None, "out", self.last_call))
         return name, call
+
+    def learns(self, value: Any, name: str) -> None:
+        """Remember that a call was given `value`, which requires a gradient, as `name`."""
+        self._learning[id(value)] = value, name
+
+    def name_learning(self, value: Any, number: int) -> str:
+        """Return the parameter that `value` was given for, or else which of the inputs it is."""
+        return self._learning.get(id(value), (None, f"input {number}"))[1]
 
 
 CURRENT_CASE: ContextVar[Case] = ContextVar("case", default=Case())  # noqa: B039 (replaced for each case)

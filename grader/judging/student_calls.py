@@ -1,7 +1,7 @@
 """Calls of a student's functions, and the objects of a student's classes, across the wire."""
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -122,6 +122,11 @@ class StudentCall:
         leaves = list({id(x): x for x in tensors if x.requires_grad}.values())
         with_graph = bool(leaves) and torch.is_grad_enabled()
 
+        if with_graph:
+            for name, x in self._name_arguments(args, kwargs):
+                if isinstance(x, Tensor) and x.requires_grad:
+                    find_case().learns(x, name)
+
         def ask() -> WorkerAnswer:
             sent = [_as_judged_handle(x) for x in args]
             named = {key: _as_judged_handle(x) for key, x in kwargs.items()}
@@ -207,6 +212,13 @@ class StudentCall:
         results = RemoteFunction.apply(exchange, *leaves)  # type: ignore[no-untyped-call]
         outputs = iter(results if isinstance(results, tuple) else (results,))
         return replace_judged_tensors(exchange.value, outputs)
+
+    def _name_arguments(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Any]]:
+        names = contract.list_judged_parameters(self._declared.signature)
+        yield from zip(names, args, strict=False)
+        yield from kwargs.items()
 
     def _argument_name(self, modified: str) -> str:
         """Return the name of the argument at a position."""

@@ -243,6 +243,15 @@ def test_backward_says_where_no_gradient_flows():
         backward(x.sum(-1), x, upstream=X)
 
 
+def test_backward_names_an_input_as_the_parameter_it_was_given_for(case):
+    x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+    case.learns(y, "k")
+    with pytest.raises(StudentFault, match=r"no gradient reaches k \(float64"):
+        backward(x * 3, x, y, upstream=X)
+    [got] = backward(y * 3, y, upstream=X)
+    assert case.origin(got)[0] == "gradient of k"
+
+
 class _Wrong(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
