@@ -3,12 +3,15 @@
 What is about the walls themselves runs behind every one, as all does in `make weekly`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
 from grader.worker.parent import walls
 from grader.worker.parent.nursery import Nursery
+from grader.worker.parent.walls import Wall
 
 PROBES = [walls.probe_wall(name) for name in walls.WALL_NAMES]
 WALLS = [
@@ -25,7 +28,13 @@ MOST = [
 ]
 
 
+@pytest.fixture(scope="session")
+def nurseries() -> Iterator[Callable[[Wall], Nursery]]:
+    """One nursery for each wall, started when it is first asked for and kept for all files."""
+    with ExitStack() as started:
+        yield cache(lambda wall: started.enter_context(Nursery(wall)))
+
+
 @pytest.fixture(scope="session", params=MOST)
-def nursery(request) -> Iterator[Nursery]:
-    with Nursery(request.param) as nursery:
-        yield nursery
+def nursery(request, nurseries) -> Nursery:
+    return nurseries(request.param)
