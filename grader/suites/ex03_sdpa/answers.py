@@ -1,8 +1,12 @@
 """Compares answers of ex03 by their values, in whatever dtype they come."""
 
+import numpy as np
 import torch
 
-from grader.judging import agree
+import reference
+from grader.judging import Hard, agree
+
+from .inputs import HARD, for_function, hard_inputs, some_mask
 
 
 def right_in_value(answer, expected):
@@ -13,3 +17,57 @@ def right_in_value(answer, expected):
         else:
             cast = got.to if isinstance(got, torch.Tensor) else got.astype
             agree(cast(right.plain.dtype), right, says=what)
+
+
+def values_agree(student, name, *tensors, scale=None):
+    """What a function gives for q, k, v and perhaps a mask is right, in whatever dtype."""
+    given = for_function(name, *tensors)
+    answer = getattr(student, name)(*given, scale=scale)
+    right_in_value(answer, getattr(reference, name)(*given, scale=scale))
+
+
+def agrees_in_dtype(student, name, *tensors, scale=None):
+    """What a function gives is right, and has the dtype of q."""
+    given = for_function(name, *tensors)
+    answer = getattr(student, name)(*given, scale=scale)
+    agree(answer, getattr(reference, name)(*given, scale=scale))
+
+
+def raised_values_agree(student, name, *tensors, scores):
+    """What a function gives in half precision is right, where the plain formula in it is not.
+
+    scores  what is hard about them, in words
+    """
+    given = for_function(name, *tensors)
+    answer = getattr(student, name)(*given)
+    expected = reference.raised(getattr(reference, name), *given)
+    for what, got, right in zip(("output", "weights"), answer, expected, strict=True):
+        agree(got, right, says=f"{what} for {scores}")
+
+
+def hidden_weight_is_zero(name, keep, weights):
+    """The weight of hidden keys is 0, not only nearly."""
+    [keep] = for_function(name, keep)
+    hidden = np.where(keep, 0.0, weights) if name == "attention_numpy" else weights * ~keep
+    agree(hidden, 0 * hidden, says="weight of hidden keys", within=0.0)
+
+
+def masks_of_hard_sizes(student, draw, name):
+    for kind in HARD:
+        for q, k, v in hard_inputs(draw, kind):
+            values_agree(student, name, q, k, v, some_mask(draw, q, k))
+            if q.shape[-2] > 256:
+                values_agree(student, name, q, k, v, draw.keep(1, k.shape[-2]))
+            if kind is Hard.SQUARE:  # where a mask turned around, or one of queries, fits as well
+                n = k.shape[-2]
+                causal = torch.ones(n, n, dtype=torch.bool, device=q.device).tril()
+                for keep in causal, causal.mT, draw.keep(n):
+                    values_agree(student, name, q, k, v, keep)
+
+
+def zeros_in_empty_rows(keep, output, weights):
+    """Where nothing is kept, output and weights are zeros exactly, whatever their dtype."""
+    empty = ~keep.to(output.device).any(-1, keepdim=True)
+    for what, answer in ("output", output), ("weights", weights):
+        idle = torch.where(empty, answer, 0.0)
+        agree(idle, torch.zeros_like(idle), says=f"{what} of empty rows", within=0.0)

@@ -10,42 +10,41 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 import reference
-from grader.judging import (
-    Hard,
-    agree,
-    backward,
-    check,
-    expect,
-    gradcheck,
-    lasting,
-    on_meta,
-    rejects,
-    same,
-    untouched,
-)
+from grader.judging import Hard, agree, backward, check, expect, gradcheck
 
 from . import together
-from .answers import right_in_value
+from .answers import (
+    agrees_in_dtype,
+    hidden_weight_is_zero,
+    masks_of_hard_sizes,
+    raised_values_agree,
+    right_in_value,
+    values_agree,
+    zeros_in_empty_rows,
+)
+from .gradients import each_learns_alone, gradients_agree, same_tensor_for_all
+from .inputs import (
+    GARBAGE,
+    HARD,
+    MASKED,
+    MASKS,
+    ORDINARY,
+    RAGGED,
+    SCALES,
+    SIZES,
+    for_function,
+    hard_inputs,
+    hard_scores,
+    in_order,
+    inputs,
+    needle,
+    queries_at_random,
+    some_mask,
+    spoilt,
+    with_empty_rows,
+)
+from .manners import leaves_inputs_alone, refuses_misfits, remembers_nothing, stays_on_its_device
 
-RAGGED = (2, 3), 17, 65, 16, 16  # leading dimensions, Lq, Lk, D, Dv
-MASKED = (2, 3), 9, 17, 8, 5
-SIZES = {
-    "one matrix": ((), 3, 5, 4, 2),
-    "all of length 1": ((2,), 1, 1, 1, 3),
-    "few queries": RAGGED,
-    "few keys": ((1, 2, 3), 65, 3, 3, 17),
-    "all alike": ((4,), 4, 4, 4, 4),
-}
-ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 6}
-HARD = Hard.SQUARE, Hard.ONE, Hard.LONG
-MASKS = [(9, 17), (3, 9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17), (17,), (1, 17), (9, 1)]
-SCALES = 0, -0.3, 0.7, 2
-GARBAGE = {
-    "1e30 in keys": ("k", 1e30),
-    "-1e30 in values": ("v", -1e30),
-    "NaN in keys": ("k", np.nan),
-    "infinity in keys": ("k", np.inf),
-}
 each_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 each_hard = pytest.mark.parametrize("kind", HARD, ids=str)
 each_function = pytest.mark.parametrize("name", ["attention_numpy", "scaled_dot_product_attention"])
@@ -65,112 +64,6 @@ each_hidden = pytest.mark.parametrize(
     ],
 )
 each_masked = pytest.mark.parametrize("masked", [False, True], ids=["unmasked", "masked"])
-
-
-def inputs(draw, sizes, dtype=float32):
-    leading, q_len, k_len, dim, value_dim = sizes
-    shapes = (q_len, dim), (k_len, dim), (k_len, value_dim)
-    return [draw.normal(*leading, *shape, dtype=dtype) for shape in shapes]
-
-
-def in_order(sizes):
-    """Sizes by name, as `inputs` takes them."""
-    return (sizes["B"], sizes["H"]), *(sizes[name] for name in ("Lq", "Lk", "D", "Dv"))
-
-
-def hard_inputs(draw, kind):
-    """Queries, keys and values of every size of a hard kind; of the long ones, more keys or queries
-    than 2,048 too."""
-    for sizes in draw.hard(kind, **ORDINARY):
-        yield inputs(draw, in_order(sizes))
-    if kind is Hard.LONG:
-        yield inputs(draw, ((), 3, draw.integer(2049, 6000), 4, 4))
-        yield inputs(draw, ((), draw.integer(2049, 6000), 3, 4, 4))
-
-
-def some_mask(draw, q, k):
-    """A mask of one of the shapes that broadcast to the table of scores."""
-    table = *q.shape[:-1], k.shape[-2]
-    shapes = table, table[-2:], table[-1:], (1, table[-1]), (*table[:-2], 1, table[-1])
-    return draw.keep(*draw.choice(*shapes))
-
-
-def with_empty_rows(draw):
-    """A mask in which every other query of the first batch, and all of the second, see nothing."""
-    keep = draw.keep(2, 1, 9, 17)
-    keep[0, :, ::2] = keep[1] = False
-    return keep
-
-
-def queries_at_random(draw):
-    """A mask by the query alone: it sees all keys, or none."""
-    return draw.integers(0, 1, 9, 1) == 1
-
-
-def hard_scores(draw):
-    """Queries and keys whose scores, with the default scale, are hard ones to the last digit.
-
-    The rows lie hundreds apart as well, some of them far below the others.
-    """
-    k = torch.eye(64, device=draw.normal(1).device)
-    for scores in draw.scores(5, 64).values():
-        scores = scores + 200 * draw.normal(5, 1)
-        yield 8 * scores, k, draw.normal(64, 3, scale=1e6)  # 8 is the square root of the width
-
-
-def spoilt(draw, dtype, part, garbage):
-    """Inputs, a padding mask, and the same inputs with garbage where it hides keys or values."""
-    clean = dict(zip("qkv", inputs(draw, MASKED, dtype), strict=True))
-    lengths = draw.integers(1, 16, 2, 1, 1, 1)
-    keep = torch.arange(17, device=lengths.device) < lengths  # (B, 1, 1, Lk)
-    return clean, keep, clean | {part: torch.where(keep.mT, clean[part], garbage)}
-
-
-def needle(draw, dtype):
-    """Queries that each match one key, with scores of 2^20, and values to bring back."""
-    signs = draw.integers(0, 1, 9, 16) * 2 - 1
-    k = (signs * 256).to(dtype)
-    return k[draw.permutation(9)], k, draw.normal(9, 5, dtype=dtype)
-
-
-def for_function(name, *tensors):
-    """Tensors as the function of this name takes them: its own kind, None left out."""
-    if name == "attention_numpy":
-        return [None if x is None else x.cpu().numpy() for x in tensors]
-    return list(tensors)
-
-
-def values_agree(student, name, *tensors, scale=None):
-    """What a function gives for q, k, v and perhaps a mask is right, in whatever dtype."""
-    given = for_function(name, *tensors)
-    answer = getattr(student, name)(*given, scale=scale)
-    right_in_value(answer, getattr(reference, name)(*given, scale=scale))
-
-
-def agrees_in_dtype(student, name, *tensors, scale=None):
-    """What a function gives is right, and has the dtype of q."""
-    given = for_function(name, *tensors)
-    answer = getattr(student, name)(*given, scale=scale)
-    agree(answer, getattr(reference, name)(*given, scale=scale))
-
-
-def raised_values_agree(student, name, *tensors, scores):
-    """What a function gives in half precision is right, where the plain formula in it is not.
-
-    scores  what is hard about them, in words
-    """
-    given = for_function(name, *tensors)
-    answer = getattr(student, name)(*given)
-    expected = reference.raised(getattr(reference, name), *given)
-    for what, got, right in zip(("output", "weights"), answer, expected, strict=True):
-        agree(got, right, says=f"{what} for {scores}")
-
-
-def hidden_weight_is_zero(name, keep, weights):
-    """The weight of hidden keys is 0, not only nearly."""
-    [keep] = for_function(name, keep)
-    hidden = np.where(keep, 0.0, weights) if name == "attention_numpy" else weights * ~keep
-    agree(hidden, 0 * hidden, says="weight of hidden keys", within=0.0)
 
 
 @check(points=1)
@@ -222,27 +115,6 @@ def test_numpy_mask(student, draw, shape):
         values_agree(student, "attention_numpy", *draw.low(9, 17, 8), v[0, 0], draw.keep(9, 17))
         weights = attend(*for_function("attention_numpy", q, k, v, keep))[1]
         hidden_weight_is_zero("attention_numpy", keep, weights)
-
-
-def masks_of_hard_sizes(student, draw, name):
-    for kind in HARD:
-        for q, k, v in hard_inputs(draw, kind):
-            values_agree(student, name, q, k, v, some_mask(draw, q, k))
-            if q.shape[-2] > 256:
-                values_agree(student, name, q, k, v, draw.keep(1, k.shape[-2]))
-            if kind is Hard.SQUARE:  # where a mask turned around, or one of queries, fits as well
-                n = k.shape[-2]
-                causal = torch.ones(n, n, dtype=torch.bool, device=q.device).tril()
-                for keep in causal, causal.mT, draw.keep(n):
-                    values_agree(student, name, q, k, v, keep)
-
-
-def zeros_in_empty_rows(keep, output, weights):
-    """Where nothing is kept, output and weights are zeros exactly, whatever their dtype."""
-    empty = ~keep.to(output.device).any(-1, keepdim=True)
-    for what, answer in ("output", output), ("weights", weights):
-        idle = torch.where(empty, answer, 0.0)
-        agree(idle, torch.zeros_like(idle), says=f"{what} of empty rows", within=0.0)
 
 
 @check(points=1)
@@ -349,56 +221,6 @@ def test_gradients(student, draw, masked):
     each_learns_alone(student, draw, masked)
 
 
-def each_learns_alone(student, draw, masked):
-    """Each of q, k and v has its gradient where the other two need none."""
-    draw.hard(Hard.LEARN)
-    tensors, keep = inputs(draw, MASKED), draw.keep(9, 17) if masked else None
-    upstream = draw.normal(2, 3, 9, 5)
-    expected = reference.attention_gradients(*tensors, keep, upstream=upstream)
-    for name, x, right in zip("qkv", tensors, expected, strict=True):
-        x.requires_grad_()
-        output, _ = student.scaled_dot_product_attention(*tensors, keep)
-        [got] = backward(output, x, upstream=upstream)
-        x.requires_grad_(False)
-        agree(got, right, says=f"gradient of {name}, which alone learns")
-
-
-def same_tensor_for_all(student, draw, masked):
-    """The gradient of a tensor that is query, key and value at once is the sum of the three."""
-    draw.hard(Hard.SAME)
-    x = draw.normal(2, 5, 4).requires_grad_()
-    keep = draw.keep(5, 5) if masked else None
-    output, _ = student.scaled_dot_product_attention(x, x, x, keep)
-    upstream = draw.normal(2, 5, 4)
-    [got] = backward(output, x, upstream=upstream)
-    parts = reference.attention_gradients(x, x, x, keep, upstream=upstream)
-    exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
-    expected = parts[0]._replace(exact=exact, plain=plain)
-    agree(got, expected, says="gradient of a tensor that is q, k and v")
-
-
-def gradients_agree(student, draw, tensors, keep, scale=None):
-    """The gradients through the weights, then those through the output."""
-    leaves = [x.requires_grad_() for x in tensors]
-    output, weights = student.scaled_dot_product_attention(*leaves, keep=keep, scale=scale)
-    for what, answer in ("weights", weights), ("output", output):
-        upstream = draw.normal(*answer.shape, dtype=answer.dtype)
-        through = dict(zip("qk" if what == "weights" else "qkv", leaves, strict=False))
-        if answer.requires_grad:  # `backward` would not say through which of the two
-            reached = torch.autograd.grad(
-                answer.sum(), list(through.values()), retain_graph=True, allow_unused=True
-            )
-            for name, one in zip(through, reached, strict=True):
-                expect(one is not None, f"no gradient reaches {name} through the {what}")
-        got = backward(answer, *through.values(), upstream=upstream)
-        q, k, v = leaves
-        if what == "weights":  # weights @ 1 = weights
-            v = torch.eye(k.shape[-2], dtype=v.dtype, device=v.device).expand(*v.shape[:-1], -1)
-        expected = reference.attention_gradients(q, k, v, keep, scale, upstream=upstream)
-        for name, one, right in zip("qkv", got, expected, strict=False):
-            agree(one, right, says=f"gradient of {name} through the {what}")
-
-
 @check(points=1, needs=[test_numpy_values, test_values])
 @pytest.mark.parametrize("case", ["each alone", "together"])
 @each_function
@@ -428,57 +250,6 @@ def test_manners(student, draw, name, case):
         stays_on_its_device(draw, attend, [x.to("meta") for x in (q, k, v, keep)])
     remembers_nothing(draw, name, attend)
     refuses_misfits(draw, name, attend)
-
-
-def stays_on_its_device(draw, attend, meta):
-    draw.hard(Hard.DEVICE)
-    for given in meta, meta[:3]:
-        on_meta(attend, *given)
-
-
-def leaves_inputs_alone(draw, name, attend):
-    dtypes = [float16, bfloat16, float32, float64]
-    for dtype in dtypes if name != "attention_numpy" else [float16, float32, float64]:
-        tensors, keep = inputs(draw, ((2,), 4, 5, 3, 3), dtype), draw.keep(2, 4, 5)
-        keep[0, 1] = False
-        *given, keep = for_function(name, *tensors, keep)
-        for options in {}, {"scale": 0.7}, {"keep": keep}, {"keep": keep, "scale": 0.7}:
-            first = untouched(lambda given=given, options=options: attend(*given, **options))
-            for again, before in zip(attend(*given, **options), first, strict=True):
-                same(again, before)
-
-
-def remembers_nothing(draw, name, attend):
-    """The same tensor as query, key and value; then changed in place, for another answer."""
-    draw.hard(Hard.SAME)
-    draw.hard(Hard.CHANGED)
-    expected = getattr(reference, name)
-    [x] = for_function(name, draw.normal(2, 5, 4))
-    [q, k, v, keep] = for_function(name, *inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
-    for scale in None, 0.5:
-        answer = untouched(lambda scale=scale: attend(x, x, x, scale=scale))
-        right_in_value(answer, expected(x, x, x, scale=scale))
-    with lasting(attend, q, k, v, keep):
-        for part in q, k, v, keep, x:
-            part[:] = ~part if part is keep else -2 * part
-            keep[..., 0] = True
-            right_in_value(attend(q, k, v, keep), expected(q, k, v, keep))
-            right_in_value(attend(q, k, v), expected(q, k, v))
-            right_in_value(attend(x, x, x), expected(x, x, x))
-
-
-def refuses_misfits(draw, name, attend):
-    """A ValueError, each time; and after it, the right answer to what fits."""
-    draw.hard(Hard.FAILED)
-    q, k, v, keep = for_function(name, *inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
-    for mask in None, keep:
-        for width in 2, 1, 4, 2, draw.integer(20, 99):
-            [narrow] = for_function(name, draw.normal(2, 5, width))
-            rejects(lambda mask=mask, x=narrow: attend(q, x, v, mask, 2.0), 3, width)
-        for length in 4, 1, 7, 4, draw.integer(20, 99):
-            [short] = for_function(name, draw.normal(2, length, 3))
-            rejects(lambda mask=mask, x=short: attend(q, k, x, mask, 2.0), 5, length)
-        right_in_value(attend(q, k, v, mask), getattr(reference, name)(q, k, v, mask))
 
 
 @check(points=1, needs=[test_numpy_values, test_values])

@@ -6,22 +6,14 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64, nan
 
-from grader.judging import (
-    Hard,
-    agree,
-    backward,
-    check,
-    lasting,
-    on_meta,
-    rejects,
-    same,
-    untouched,
-)
+from grader.judging import Hard, agree, backward, check, lasting, rejects, same, untouched
 from reference import ex07_mqa_gqa as reference
 
 from . import together
 from .extremes import ATTENTION, heads_of, layer_agrees, right_in_float32, ties_agree
 from .inputs import USUAL, attends, gradients_agree, layer_gradients_agree, layers, qkv
+from .manners import answers_agree, layouts_agree, on_its_device
+from .past import continuations_agree, layer_in, long_pasts_agree, step_gradients_agree
 
 DTYPES = [float32, float64, float16, bfloat16]
 SHAPES = [  # B, Hk, G, Lq, Lk, D, Dv
@@ -123,20 +115,6 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
     if scale == 1 and G == 1 and not masked:
         for ask in together.ATTENTION.values():
             ask(student, draw, device, dtype)
-
-
-def layer_in(dtype, student, draw, device, heads):
-    """The layer and two of its steps in a dtype, with the gradients of x."""
-    module, oracle = layers(student, draw, device, heads, 8, bias=True, dtype=dtype)
-    x = draw.normal(2, 33, oracle.plain.w_q.in_features, dtype=dtype)
-    agree(module(x), oracle(x))
-    past = right_past = None
-    for piece in x.split((3, 1, 29), dim=1):
-        step, right = module.step(piece, past), oracle.step(piece, right_past)
-        agree(step, right)
-        past, right_past = step[1], right[1]
-    upstream = draw.normal(*x.shape, dtype=dtype)
-    layer_gradients_agree(module, oracle, x, None, upstream, every_weight=dtype is float64)
 
 
 @check(points=1, needs=[test_values])
@@ -279,55 +257,6 @@ def test_step(student, draw, device, sizes, Hk, bias):
         long_pasts_agree(student, draw, device)
 
 
-def step_gradients_agree(draw, module, oracle, first, last):
-    """The gradients of the tokens of two steps, through the past."""
-    first, last = (x.clone().requires_grad_() for x in (first, last))
-    output, _ = module.step(last, module.step(first)[1])
-
-    def second(first, last):
-        plain = reference.rounded_module(oracle.plain, last)
-        return plain.step(last, plain.step(first)[1])[0]
-
-    grads = backward(output, first, last, upstream=last.detach())
-    rights = reference.gradients(second, first, last, upstream=last.detach(), magnitude=4.0)
-    for name, got, right in zip(("the first", "the second"), grads, rights, strict=True):
-        agree(got, right, says=f"gradient of x of {name} of two steps")
-
-
-def continuations_agree(draw, module, oracle, text):
-    """Two steps from one past, with the very tensors that the layer returned."""
-    draw.hard(Hard.BRANCHES)
-    module.requires_grad_(False)
-    _, past = module.step.held(text)
-    _, right_past = oracle.step(text)
-    with torch.no_grad():
-        _, longer = module.step.held(text[:, :1], past)
-    with lasting(module.step, text[:, :2], longer):
-        module.step(draw.normal(2, 2, 24), longer)
-    branches = []
-    for _ in range(2):
-        piece = draw.normal(2, 2, 24)
-        branches.append((module.step.held(piece, past), oracle.step(piece, right_past)))
-    for (output, (k, v)), right in branches:
-        agree((output.now(), (k.now(), v.now())), right, says="one of two continuations of a past")
-    agree(tuple(x.now() for x in past), right_past, says="a past that was continued twice")
-    piece = draw.normal(2, 1, 24)
-    agree(module.step(piece, branches[0][0][1]), oracle.step(piece, branches[0][1][1]))
-
-
-def long_pasts_agree(student, draw, device):
-    """Steps with as many tokens as the past, with one of each size, and with long pasts."""
-    sizes = {"B": 2, "Hk": 2, "G": 2, "Lq": 2, "Lk": 3, "D": 4}  # Lk is the past
-    kinds = [draw.hard(kind, **sizes) for kind in (Hard.SQUARE, Hard.ONE)]
-    kinds.append(draw.hard(Hard.LONG, {"Hk": 64, "G": 64, "D": 64}, **sizes))
-    for s in (s for kind in kinds for s in kind):
-        module, oracle = layers(student, draw, device, (s["Hk"], s["G"]), s["D"])
-        width = oracle.plain.w_q.in_features
-        past = [draw.normal(s["B"], s["Hk"], s["Lk"], s["D"]) for _ in range(2)]
-        x = draw.normal(s["B"], s["Lq"], width)
-        agree(module.step(x, tuple(past)), oracle.step(x, tuple(past)))
-
-
 @check(points=1, needs=[test_values])
 @pytest.mark.parametrize("case", ["each alone", *TOGETHER])
 def test_manners(student, draw, device, case):
@@ -366,66 +295,6 @@ def test_manners(student, draw, device, case):
     x = draw.normal(2, 5, 24)
     agree(module(x), oracle(x), says="output after other layers were made")
     on_its_device(student, draw, q, k, v)
-
-
-def on_its_device(student, draw, q, k, v):
-    """Check that all tensors are made on the device of the inputs, with meta tensors."""
-    attend = student.grouped_query_attention
-    draw.hard(Hard.DEVICE)
-    x = torch.empty(2, 5, 24, device="meta")
-    q, k, v, keep = (a.to("meta") for a in (q, k, v, draw.keep(5, 7)))
-    module = student.GroupedQueryAttention(24, 6, 2)
-    module.to("meta")
-    few = draw.normal(2, 2, 5, 4)
-    agree(student.repeat_kv(few, 2), reference.repeat_kv(few, 2))
-    on_meta(student.repeat_kv, k, 2)
-    for given in (), (keep,):
-        on_meta(attend, q, k, v, *given)
-    for call in module.forward, module.step:
-        on_meta(call, x)
-
-
-def answers_agree(student, draw, q, k, v, keep):
-    """The same call twice, one tensor given twice, changed inputs, and earlier answers."""
-    attend = student.grouped_query_attention
-    first = attend(q, k, v, keep)
-    same(attend(q, k, v, keep), first, says="the second answer to the same call")
-    draw.hard(Hard.SAME)
-    attends(student, q, q, q, says="output where q, k and v are one tensor")
-    attends(student, q[:, :2], k, k, says="output where k and v are one tensor")
-    draw.hard(Hard.CHANGED)
-    with lasting(attend, q, k, v, keep):
-        for x in (v, q, k):
-            x.neg_()
-            attends(student, q, k, v, keep, says="output for a changed input")
-        keep.logical_not_()
-        keep[..., 0] = True
-        attends(student, q, k, v, keep, says="output for a changed mask")
-
-
-def layouts_agree(student, draw, device):
-    """Inputs that lie in memory in other ways, of other ranks, and of nothing."""
-    strided = [draw.strided(2, n, 5, 4) for n in (6, 2, 2)]
-    expanded = [draw.normal(1, n, 1, 4).expand(3, n, 5, 4) for n in (6, 2, 2)]
-    deep = [draw.normal(2, 2, n, 5, 4) for n in (6, 2, 2)]
-    keep = draw.keep(6, 5, 5)
-    for inputs in (strided, expanded):
-        for mask in (None, keep, keep.mT.contiguous().mT, keep[:1, :, :1].expand(6, 5, 5)):
-            attends(student, *inputs, mask)
-    attends(student, *deep, draw.keep(2, 1, 5, 5))
-    module, oracle = layers(student, draw, device)
-    x = draw.normal(5, 2, 24).transpose(0, 1)
-    agree(untouched(lambda: module(x)), oracle(x))
-    agree(module(x[:0]), torch.empty(0, 5, 24, device=device))
-    _, past = module.step(x[:0])
-    agree(past[0], torch.empty(0, 2, 5, 4, device=device), says="keys of no sequence")
-    for sizes in ({"B": 0}, {"Lq": 0}):
-        q, k, v = qkv(draw, **sizes)
-        for mask in (None, draw.keep(q.shape[-2], 1).expand(-1, k.shape[-2])):
-            right = torch.zeros(*q.shape[:-1], 3, device=device)
-            agree(student.grouped_query_attention(q, k, v, mask), right)
-    for x in (k[:0], k[:, :0], k[:, :, :0], k[..., :0]):
-        agree(student.repeat_kv(x, 3), x.repeat_interleave(3, 1))
 
 
 @check(points=1)

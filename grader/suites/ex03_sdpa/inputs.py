@@ -1,0 +1,100 @@
+"""Draws the inputs of ex03: sizes, masks, scores, and what lies in hidden places."""
+
+import numpy as np
+import torch
+from torch import float32
+
+from grader.judging import Hard
+
+RAGGED = (2, 3), 17, 65, 16, 16  # leading dimensions, Lq, Lk, D, Dv
+MASKED = (2, 3), 9, 17, 8, 5
+SIZES = {
+    "one matrix": ((), 3, 5, 4, 2),
+    "all of length 1": ((2,), 1, 1, 1, 3),
+    "few queries": RAGGED,
+    "few keys": ((1, 2, 3), 65, 3, 3, 17),
+    "all alike": ((4,), 4, 4, 4, 4),
+}
+ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 6}
+HARD = Hard.SQUARE, Hard.ONE, Hard.LONG
+MASKS = [(9, 17), (3, 9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17), (17,), (1, 17), (9, 1)]
+SCALES = 0, -0.3, 0.7, 2
+GARBAGE = {
+    "1e30 in keys": ("k", 1e30),
+    "-1e30 in values": ("v", -1e30),
+    "NaN in keys": ("k", np.nan),
+    "infinity in keys": ("k", np.inf),
+}
+
+
+def inputs(draw, sizes, dtype=float32):
+    leading, q_len, k_len, dim, value_dim = sizes
+    shapes = (q_len, dim), (k_len, dim), (k_len, value_dim)
+    return [draw.normal(*leading, *shape, dtype=dtype) for shape in shapes]
+
+
+def in_order(sizes):
+    """Sizes by name, as `inputs` takes them."""
+    return (sizes["B"], sizes["H"]), *(sizes[name] for name in ("Lq", "Lk", "D", "Dv"))
+
+
+def hard_inputs(draw, kind):
+    """Queries, keys and values of every size of a hard kind; of the long ones, more keys or queries
+    than 2,048 too."""
+    for sizes in draw.hard(kind, **ORDINARY):
+        yield inputs(draw, in_order(sizes))
+    if kind is Hard.LONG:
+        yield inputs(draw, ((), 3, draw.integer(2049, 6000), 4, 4))
+        yield inputs(draw, ((), draw.integer(2049, 6000), 3, 4, 4))
+
+
+def some_mask(draw, q, k):
+    """A mask of one of the shapes that broadcast to the table of scores."""
+    table = *q.shape[:-1], k.shape[-2]
+    shapes = table, table[-2:], table[-1:], (1, table[-1]), (*table[:-2], 1, table[-1])
+    return draw.keep(*draw.choice(*shapes))
+
+
+def with_empty_rows(draw):
+    """A mask in which every other query of the first batch, and all of the second, see nothing."""
+    keep = draw.keep(2, 1, 9, 17)
+    keep[0, :, ::2] = keep[1] = False
+    return keep
+
+
+def queries_at_random(draw):
+    """A mask by the query alone: it sees all keys, or none."""
+    return draw.integers(0, 1, 9, 1) == 1
+
+
+def hard_scores(draw):
+    """Queries and keys whose scores, with the default scale, are hard ones to the last digit.
+
+    The rows lie hundreds apart as well, some of them far below the others.
+    """
+    k = torch.eye(64, device=draw.normal(1).device)
+    for scores in draw.scores(5, 64).values():
+        scores = scores + 200 * draw.normal(5, 1)
+        yield 8 * scores, k, draw.normal(64, 3, scale=1e6)  # 8 is the square root of the width
+
+
+def spoilt(draw, dtype, part, garbage):
+    """Inputs, a padding mask, and the same inputs with garbage where it hides keys or values."""
+    clean = dict(zip("qkv", inputs(draw, MASKED, dtype), strict=True))
+    lengths = draw.integers(1, 16, 2, 1, 1, 1)
+    keep = torch.arange(17, device=lengths.device) < lengths  # (B, 1, 1, Lk)
+    return clean, keep, clean | {part: torch.where(keep.mT, clean[part], garbage)}
+
+
+def needle(draw, dtype):
+    """Queries that each match one key, with scores of 2^20, and values to bring back."""
+    signs = draw.integers(0, 1, 9, 16) * 2 - 1
+    k = (signs * 256).to(dtype)
+    return k[draw.permutation(9)], k, draw.normal(9, 5, dtype=dtype)
+
+
+def for_function(name, *tensors):
+    """Tensors as the function of this name takes them: its own kind, None left out."""
+    if name == "attention_numpy":
+        return [None if x is None else x.cpu().numpy() for x in tensors]
+    return list(tensors)

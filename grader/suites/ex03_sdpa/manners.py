@@ -1,0 +1,60 @@
+"""Checks what a call of ex03 leaves behind, where it computes, and what it refuses."""
+
+from torch import bfloat16, float16, float32, float64
+
+import reference
+from grader.judging import Hard, lasting, on_meta, rejects, same, untouched
+
+from .answers import right_in_value
+from .inputs import for_function, inputs
+
+
+def stays_on_its_device(draw, attend, meta):
+    draw.hard(Hard.DEVICE)
+    for given in meta, meta[:3]:
+        on_meta(attend, *given)
+
+
+def leaves_inputs_alone(draw, name, attend):
+    dtypes = [float16, bfloat16, float32, float64]
+    for dtype in dtypes if name != "attention_numpy" else [float16, float32, float64]:
+        tensors, keep = inputs(draw, ((2,), 4, 5, 3, 3), dtype), draw.keep(2, 4, 5)
+        keep[0, 1] = False
+        *given, keep = for_function(name, *tensors, keep)
+        for options in {}, {"scale": 0.7}, {"keep": keep}, {"keep": keep, "scale": 0.7}:
+            first = untouched(lambda given=given, options=options: attend(*given, **options))
+            for again, before in zip(attend(*given, **options), first, strict=True):
+                same(again, before)
+
+
+def remembers_nothing(draw, name, attend):
+    """The same tensor as query, key and value; then changed in place, for another answer."""
+    draw.hard(Hard.SAME)
+    draw.hard(Hard.CHANGED)
+    expected = getattr(reference, name)
+    [x] = for_function(name, draw.normal(2, 5, 4))
+    [q, k, v, keep] = for_function(name, *inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
+    for scale in None, 0.5:
+        answer = untouched(lambda scale=scale: attend(x, x, x, scale=scale))
+        right_in_value(answer, expected(x, x, x, scale=scale))
+    with lasting(attend, q, k, v, keep):
+        for part in q, k, v, keep, x:
+            part[:] = ~part if part is keep else -2 * part
+            keep[..., 0] = True
+            right_in_value(attend(q, k, v, keep), expected(q, k, v, keep))
+            right_in_value(attend(q, k, v), expected(q, k, v))
+            right_in_value(attend(x, x, x), expected(x, x, x))
+
+
+def refuses_misfits(draw, name, attend):
+    """A ValueError, each time; and after it, the right answer to what fits."""
+    draw.hard(Hard.FAILED)
+    q, k, v, keep = for_function(name, *inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
+    for mask in None, keep:
+        for width in 2, 1, 4, 2, draw.integer(20, 99):
+            [narrow] = for_function(name, draw.normal(2, 5, width))
+            rejects(lambda mask=mask, x=narrow: attend(q, x, v, mask, 2.0), 3, width)
+        for length in 4, 1, 7, 4, draw.integer(20, 99):
+            [short] = for_function(name, draw.normal(2, length, 3))
+            rejects(lambda mask=mask, x=short: attend(q, k, x, mask, 2.0), 5, length)
+        right_in_value(attend(q, k, v, mask), getattr(reference, name)(q, k, v, mask))
