@@ -75,7 +75,7 @@ ifeq ($(strip $(ARGS)),)
 	@$(PY) -m pytest $(AT_ONCE)
 	@$(GRADER) mechanical --changed-only
 	@$(PY) -m pytest tests/timing/test_replay.py tests/proof
-	@$(PY) -m pytest tests/cheats
+	@$(PY) -m pytest -n 2 --dist loadfile tests/cheats
 else
 	@$(PY) -m pytest $(ARGS)
 endif
