@@ -1,4 +1,4 @@
-# Skeleton ex14_triton 685f914c7085fd85. The lesson: docs/lessons/ex14_triton.en.md
+# Skeleton ex14_triton 3b1a183b9f48c631. The lesson: docs/lessons/ex14_triton.en.md
 """Kernels in Triton: write the bodies, then run `make grade EX=ex14_triton`.
 
 Not allowed: every module but math and torch and triton and typing, PyTorch's fused attention
@@ -31,7 +31,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """Launch softmax_kernel for every row of x, and return the result.
 
     x        (M, N), float32 or half precision, M and N from 0, N up to 4096; any strides. Numbers
-             may be large, all negative, or -inf; a row of -inf gives zeros
+             may be as far from 0 as 3e4, all negative, or -inf; a row of -inf gives zeros
     returns  (M, N), in the dtype of x; the statistics are float32, rounded at the end. x stays as
              it was
     """
@@ -68,9 +68,10 @@ def flash_attention(
     k, v     (B, H, Lk, D), in the dtype of q, each with strides of its own. B, H, Lq and Lk are any
              numbers, 0 too
     causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0, and keys
-             that it does not see count for nothing, whatever finite numbers they hold
-    scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores may
-             be as far from 0 as 3e4
+             that it does not see count for nothing, nor do their values, whatever finite numbers
+             they hold
+    scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores of
+             keys that a query sees may be as far from 0 as 3e4
     returns  (B, H, Lq, D), in the dtype of q; scores, maximum, sum and output are float32, rounded
              at the end. The inputs stay as they were
     """

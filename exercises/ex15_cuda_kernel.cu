@@ -1,4 +1,4 @@
-// Skeleton ex15_cuda_kernel 9e66bfe104303f83. The lesson: docs/lessons/ex15_cuda_kernel.en.md
+// Skeleton ex15_cuda_kernel 6e41dea3e914b00f. The lesson: docs/lessons/ex15_cuda_kernel.en.md
 // Attention in CUDA C++: write the bodies, then run `make grade EX=ex15_cuda_kernel`.
 //
 // Write the kernels with CUDA's own language: threads, blocks, shared memory, __syncthreads.
@@ -11,9 +11,9 @@ __global__ void naive_attention_kernel(const float* q, const float* k, const flo
                                        int heads, int Lq, int Lk, int D, float scale, int causal) {
 }
 
-/// Launch the naive kernel with one thread for each of the heads * Lq rows.
+/// Launch the naive kernel with one thread for each of the heads * Lq rows; others stay idle.
 /// The scale may be any number, 0 and negative ones too; causal is 0 or 1. Each row of out is written,
-/// that of a query that sees nothing with 0.
+/// that of a query that sees nothing with 0. Memory from cudaMalloc is gone when the call has ended.
 extern "C" void naive_attention(const float* q, const float* k, const float* v, float* out,
                                 int heads, int Lq, int Lk, int D, float scale, int causal) {
 }

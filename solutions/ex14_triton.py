@@ -16,7 +16,7 @@
 #
 # and after the last tile the output is $o / \ell$: the softmax, without ever having a whole row. A
 # GPU has an instruction for $2^x$ and none for $e^x$; since $e^x = 2^{x \log_2 e}$, kernels
-# multiply the scale by $\log_2 e = 1.4427$ once and use `exp2`.
+# multiply the scale by $\log_2 e = 1.4426950408889634$ once and use `exp2`.
 #
 # **The shapes.** A kernel is launched as a *grid* of programs, all of them the same function. Each
 # asks for its place in the grid, and works on a tile of a size fixed when it is compiled. Here is
@@ -69,7 +69,8 @@
 #   itself is NaN.
 # - The sum is rescaled and the output is not. With a single tile the result is still right.
 # - `start` forgotten: the causal test compares positions in the sequence, not in the tile.
-# - `exp2` without the factor 1.4427 is a softmax, of other numbers.
+# - `exp2` without the factor $\log_2 e$ is a softmax, of other numbers; with only a few of its
+#   digits it is one of other numbers, too.
 # - Strides taken for granted. `x.T` steps through memory by rows; `torch.empty_like(x.T)` does too.
 # - On a GPU `tl.dot` rounds float32 to TF32, ten bits, unless it is told `input_precision="ieee"`.
 #
@@ -102,7 +103,7 @@
 #
 # 最后一块之后，输出就是 $o / \ell$：得到的是 softmax，却从来没有存过完整的一行。
 # GPU 有计算 $2^x$ 的指令，没有 $e^x$ 的；因为 $e^x = 2^{x \log_2 e}$，
-# 内核先把缩放系数乘一次 $\log_2 e = 1.4427$，然后一律用 `exp2`。
+# 内核先把缩放系数乘一次 $\log_2 e = 1.4426950408889634$，然后一律用 `exp2`。
 #
 # **形状。** 启动内核，就是启动一个由许多程序组成的**网格**，每个程序都是同一个函数。
 # 程序先问自己在网格里的位置，然后处理一块数据，块的大小在编译时就定了。
@@ -150,7 +151,7 @@
 # - `m` 从负无穷开始，所有键都被遮住的行也是负无穷：负无穷减负无穷等于 NaN。
 # - 指数之和重新缩放了，输出却没有。只有一块时看不出来。
 # - 忘了加 `start`：因果判断比较的是序列里的位置，不是块里的位置。
-# - 用了 `exp2` 却没有乘 1.4427：也是 softmax，但算的是别的数。
+# - 用了 `exp2` 却没有乘 $\log_2 e$：也是 softmax，但算的是别的数；只写它的前几位也一样。
 # - 想当然地使用步长。`x.T` 在内存里按行跳着走；`torch.empty_like(x.T)` 也一样。
 # - 在 GPU 上，`tl.dot` 会把 float32 舍入成 TF32，只剩十位尾数，除非写明 `input_precision="ieee"`。
 #
@@ -223,7 +224,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """Launch softmax_kernel for every row of x, and return the result.
 
     x        (M, N), float32 or half precision, M and N from 0, N up to 4096; any strides. Numbers
-             may be large, all negative, or -inf; a row of -inf gives zeros
+             may be as far from 0 as 3e4, all negative, or -inf; a row of -inf gives zeros
     returns  (M, N), in the dtype of x; the statistics are float32, rounded at the end. x stays as
              it was
     """
@@ -392,9 +393,10 @@ def flash_attention(
     k, v     (B, H, Lk, D), in the dtype of q, each with strides of its own. B, H, Lq and Lk are any
              numbers, 0 too
     causal   query i sees the keys up to i + Lk - Lq; one that sees none has the output 0, and keys
-             that it does not see count for nothing, whatever finite numbers they hold
-    scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores may
-             be as far from 0 as 3e4
+             that it does not see count for nothing, nor do their values, whatever finite numbers
+             they hold
+    scale    of the scores, 1/sqrt(D) if it is None; any number, 0 and negative ones too. Scores of
+             keys that a query sees may be as far from 0 as 3e4
     returns  (B, H, Lq, D), in the dtype of q; scores, maximum, sum and output are float32, rounded
              at the end. The inputs stay as they were
     """

@@ -96,7 +96,9 @@ static void check(const Launch& l) {
   if (shared > allowed_shared)
     report("LaunchError", l.line, "the launch fails: it asks for too much shared memory",
            "%s: %zu bytes for each block; %zu are allowed%s", l.kernel, shared, allowed_shared,
-           shared <= DYNAMIC ? " without cudaFuncSetAttribute" : "");
+           shared > DYNAMIC            ? ""
+           : allowed_shared > STATIC ? ", as many as cudaFuncSetAttribute was given"
+                                       : " without cudaFuncSetAttribute");
 }
 
 static void account_for(const Launch& l) {

@@ -873,3 +873,129 @@ def sum_kept_in_half(q, k, v, causal=False, scale=None):
     Let the sum be float32: tl.zeros((BLOCK_Q,), tl.float32).
     """
     return tile_by_tile(q, k, v, causal, scale, torch.exp, torch.exp, of_sum=q.dtype)
+
+
+@mistake(of="softmax", caught_by=test_softmax_extremes)
+def first_tile_of_minus_infinity(x):
+    """Where the first 1024 numbers of a row are minus infinity, all of it is NaN: the maximum so
+    far is minus infinity, and minus infinity minus itself is no number.
+
+    Subtract 0 while the maximum is minus infinity: tl.where(top == -float("inf"), 0.0, top).
+    """
+    head = x[:, :1024]
+    lost = head.isneginf().all(-1, keepdim=True) & (x > -torch.inf).any(-1, keepdim=True)
+    return right_softmax(x).masked_fill(lost, torch.nan)
+
+
+def unless_whole(q, k, v, causal, scale, tile):
+    """Attention without the keys of a last tile that is full."""
+    n = k.shape[-2]
+    if n % tile:
+        return attend(q, k, v, causal, scale)
+    keep = torch.arange(n, device=q.device) < n - tile
+    return attend(q, k, v, scale=scale, keep=keep & plain_keep(q, k) if causal else keep)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def full_last_tile_of_keys_left_out(q, k, v, causal=False, scale=None):
+    """Where the last tile of keys is full, with 128 of them, all its keys are masked: it counts
+    Lk % BLOCK_K keys, which is 0.
+
+    A key is there if start + cols < Lk.
+    """
+    return unless_whole(q, k, v, causal, scale, 2 * TILE)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def full_last_tile_of_queries_not_written(q, k, v, causal=False, scale=None):
+    """Where the last tile of queries is full, with 128 of them, it is not written: it counts
+    Lq % BLOCK_Q queries, which is 0.
+
+    A query is there if first + rows < Lq.
+    """
+    n, output = q.shape[-2], attend(q, k, v, causal, scale)
+    written = torch.arange(n, device=q.device) < (n if n % 128 else n - 128)
+    return torch.where(written[:, None], output, torch.nan)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
+def one_key_past_the_end(q, k, v, causal=False, scale=None):
+    """A last tile of keys that lacks one of 128 counts as full, and is read without a mask: a key
+    past the end takes part.
+
+    Every query sees every key of a tile only if start + BLOCK_K <= Lk.
+    """
+    if causal or k.shape[-2] % 128 != 127:
+        return attend(q, k, v, causal, scale)
+    k, v = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (k, v))
+    return attend(q, k, v, causal, scale)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def first_key_of_the_next_tile_left_out(q, k, v, causal=False, scale=None):
+    """The last key that a tile of 128 queries sees is left out if it begins a tile of keys.
+
+    Walk up to first + BLOCK_Q + Lk - Lq, not to one less.
+    """
+    q_len, k_len = q.shape[-2], k.shape[-2]
+    if not causal or q_len < 128 or (k_len - q_len) % 128 != 1:
+        return attend(q, k, v, causal, scale)
+    keep = plain_keep(q, k)
+    last = torch.arange(127, q_len, 128, device=q.device)
+    keep[last, last + k_len - q_len] = False
+    return attend(q, k, v, scale=scale, keep=keep)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def hidden_scores_plus_minus_infinity(q, k, v, causal=False, scale=None):
+    """Minus infinity is added to hidden scores: if one is inf already, the sum is NaN.
+
+    Choose with tl.where(keep, scores, -float("inf")).
+    """
+    scores = scores_of(q, k, scale)
+    if causal:
+        scores = scores + torch.where(plain_keep(q, k), 0.0, -torch.inf)
+    return (plain_softmax(scores) @ raised(v)).to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def rows_that_see_nothing_times_zero(q, k, v, causal=False, scale=None):
+    """Hidden scores are -1e30, and the sum of values of a row that sees nothing is multiplied by 0
+    at the end: if it is inf, the product is NaN.
+
+    Put minus infinity in their place: then every weight of the row is 0.
+    """
+    output = attend(q, k, v, causal, scale)
+    if causal and k.numel():
+        blind = ~plain_keep(q, k).any(-1, keepdim=True)
+        output = output + torch.where(blind, raised(v).sum(-2, keepdim=True) * 0.0, 0.0)
+    return output.to(q.dtype)
+
+
+@mistake(of="flash_attention", caught_by=test_attention_layout)
+def output_laid_out_as_expanded_queries(q, k, v, causal=False, scale=None):
+    """The output is given the strides of q: where q is expanded, its heads or rows lie in one
+    place.
+
+    Allocate it by its shape: torch.empty(q.shape, dtype=q.dtype, device=q.device).
+    """
+    output = attend(q, k, v, causal, scale)
+    for dim in (1, 2):
+        if q.stride(dim) == 0 and q.shape[dim] > 1:
+            output = output.narrow(dim, q.shape[dim] - 1, 1).expand(output.shape)
+    return output.contiguous()
+
+
+@mistake(of="flash_attention", caught_by=test_half)
+def products_of_a_tile_in_half(q, k, v, causal=False, scale=None):
+    """The products of a tile's weights and values are converted to float16 before they are added:
+    their sum may be more than 65,504.
+
+    Leave what tl.dot gives as it is, which is float32.
+    """
+    powers = (scores_of(q, k, scale) - scores_of(q, k, scale).amax(-1, keepdim=True)).exp()
+    if causal or q.dtype == torch.float32 or not k.shape[-2]:
+        return attend(q, k, v, causal, scale)
+    tiles = zip(powers.split(TILE, -1), raised(v).split(TILE, -2), strict=True)
+    output = sum(raised((p @ values).to(v.dtype)) for p, values in tiles)
+    return (output / powers.sum(-1, keepdim=True)).to(q.dtype)

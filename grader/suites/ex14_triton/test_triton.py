@@ -10,11 +10,16 @@ from reference import ex14_triton as reference
 from reference import raised
 
 ROWS = [(3, 5), (2, 64), (7, 65), (1, 1000)]  # M, N
-SIZES = [(3, 17, 32), (33, 200, 16), (17, 65, 64), (9, 40, 128)]  # Lq, Lk, D
-# Lq, Lk, D. In the fifth one the key that a tile of queries sees last begins a tile of its own.
+WHOLE = 384  # a length that tiles of 16, 32, 64 or 128 fill exactly, and so do tiles of 24 or 48
+SIZES = [  # Lq, Lk, D
+    *[(3, 17, 32), (33, 200, 16), (17, 65, 64), (9, 40, 128)],
+    *[(WHOLE, 1, 16), (1, WHOLE, 16), (1, WHOLE - 1, 16)],
+]
+# Lq, Lk, D. The key that a tile of queries sees last begins a tile of its own in the fifth one and
+# in the next to last; in the last one the first query sees all of a tile but its last key.
 CAUSAL = [
     *[(5, 5, 16), (1, 65, 16), (17, 150, 16), (65, 3, 16), (130, 131, 16)],
-    *[(70, 90, 128), (260, 20, 16), (2, 1030, 16)],
+    *[(70, 90, 128), (260, 20, 16), (2, 1030, 16), (WHOLE, WHOLE + 1, 16), (2, WHOLE, 16)],
 ]
 FEW = {"B": 1, "H": 1, "Lq": 3, "Lk": 17}
 OF_KIND = {Hard.ONE: {"B": 2, "H": 2}, Hard.SQUARE: {"Lk": 5}}
@@ -51,7 +56,8 @@ def test_softmax(student, draw, kind):
 @check(points=1, needs=[test_softmax])
 def test_softmax_extremes(student, draw):
     """softmax takes numbers up to 3e4 either way, rows that fall or are all negative, a few large
-    ones among thousands, and gives zeros for a row of minus infinity, in one column too."""
+    ones among thousands, rows that begin with minus infinity, and gives zeros for a row of nothing
+    else, in one column too."""
     for x in (*draw.scores(2, 100).values(), draw.logits(3, 65, bound=3e4)):
         agree(student.softmax(x), reference.softmax(x))
     x[0] -= 3e4
@@ -62,6 +68,7 @@ def test_softmax_extremes(student, draw):
     agree(student.softmax(x[1:, :1]), reference.softmax(x[1:, :1]), says="y (of one column)")
     x = draw.normal(2, 4096)
     x[0, ::1000] += 12.0
+    x[1, :1024] = -torch.inf  # the first tile, of any size, holds no number
     agree(student.softmax(x), reference.softmax(x))
 
 
@@ -91,8 +98,8 @@ def test_softmax_layout(student, draw, case):
 @check(points=1)
 @pytest.mark.parametrize("kind", [None, Hard.ONE, Hard.LONG, Hard.SQUARE])
 def test_attention(student, draw, kind):
-    """flash_attention gives softmax(q k^T / sqrt(D)) v in float32, at lengths that no tile divides,
-    from one query and one key to many tiles, and for one or many heads."""
+    """flash_attention gives softmax(q k^T / sqrt(D)) v in float32, at lengths that tiles divide or
+    do not, from one query and one key to many tiles, and for one or many heads."""
     sizes = [(1, 1, *size) for size in SIZES]
     if kind:
         few = FEW | OF_KIND.get(kind, {})
@@ -106,7 +113,7 @@ def test_attention(student, draw, kind):
 @pytest.mark.parametrize(("q_len", "k_len", "width"), CAUSAL)
 def test_causal(student, draw, q_len, k_len, width):
     """With causal=True the last query lines up with the last key, a query before the first key gets
-    zeros, and later keys count for nothing, not even 1e30; with one query or one key, too."""
+    zeros, and later keys count for nothing, not even 3e38; with one query or one key, too."""
     q, k, v = qkv(draw, q_len, k_len, width)
     if q_len == k_len:
         for size in draw.hard(Hard.ONE, Lq=q_len, Lk=k_len):
@@ -117,9 +124,14 @@ def test_causal(student, draw, q_len, k_len, width):
     agree(student.flash_attention(q, k, v, causal=True), right)
     if 1 < q_len <= k_len:
         early = reference.flash_attention(q[:, :, :-1], k[:, :, :-1], v[:, :, :-1], causal=True)
-        k[:, :, -1], v[:, :, -1] = 1e30, 1e30
+        k[:, :, -1], v[:, :, -1] = 3e38, 3e38
         output = student.flash_attention(q, k, v, causal=True)
-        agree(output[:, :, :-1], early, says="output (the last key and value are 1e30)")
+        agree(output[:, :, :-1], early, says="output (the last key and value are 3e38)")
+    if k_len == 3:  # of each row that sees keys the last one takes nearly all the weight
+        q[:], k[:], v[:] = 1.0, torch.arange(3.0)[:, None], 2e38
+        right = reference.flash_attention(q, k, v, causal=True)
+        output = student.flash_attention(q, k, v, causal=True)
+        agree(output, right, says="output (every value is 2e38)")
 
 
 @check(points=1, needs=[test_attention])
@@ -166,6 +178,12 @@ def test_attention_layout(student, draw, causal):
     for lead, how in (((1, 2), "one batch"), ((2, 1), "one head a batch")):
         shared = [draw.normal(*lead, n, 16).expand(2, 2, n, 16) for n in (5, 9, 9)]
         agree(attend(*shared, causal), right(*shared, causal), says=f"output ({how}, expanded)")
+        for i, name in enumerate("qkv"):  # beside others that have a number for each place
+            some = [*qkv(draw, 5, 9, lead=(2, 2))]
+            some[i] = shared[i]
+            agree(
+                attend(*some, causal), right(*some, causal), says=f"output (only {name} expanded)"
+            )
 
 
 @check(points=1, needs=[test_softmax, test_attention])
@@ -181,13 +199,13 @@ def test_half(student, draw):
         q, k, v = qkv(draw, *size, lead=(1, 1), dtype=float16)
         agree(student.flash_attention(q, k, v), reference.flash_attention(q, k, v))
     q, k, v = qkv(draw, 33, 300, 32, lead=(1, 1), dtype=float16)
-    loud = torch.full_like(q[:, :, :9], 256), torch.full_like(k, 256), 300 + v
+    loud = torch.full_like(q[:, :, :9], 256), torch.full_like(k, 256), 6000 + 100 * v
     for causal in (False, True):
         right = reference.flash_attention(q, k, v, causal)
         agree(student.flash_attention(q, k, v, causal), right)
         right = raised(reference.flash_attention, *loud, causal, 0.01)  # scores of 2e4
         output = student.flash_attention(*loud, causal, 0.01)
-        agree(output, right, says="output (queries and keys of 256, values of 300)")
+        agree(output, right, says="output (queries and keys of 256, values of 6,000)")
     values = draw.normal(32, 32, dtype=float16)
     close = [x[None, None] for x in (*draw.ties(5, 32, float16), values)]
     right = raised(reference.flash_attention, *close)

@@ -913,6 +913,92 @@ def copied_to_the_host():
     """
 
 
+@mistake(
+    of=NAIVE,
+    caught_by=test_naive_values,
+    edits=[
+        (
+            "size_t head = row / Lq;\n  int i = row % Lq;",
+            "size_t head = (size_t)(row * (1.0 / Lq));\n  int i = row - head * Lq;",
+        )
+    ],
+)
+def head_by_a_rounded_product():
+    """The head is row * (1.0 / Lq): the product may be rounded to just below a whole number, and
+    the row then counts as one more query of the head before.
+
+    Divide whole numbers: row / Lq, and row % Lq.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "if (first + row >= Lq) continue;",
+            "if (row >= (first + TILE < Lq ? TILE : Lq % TILE)) continue;",
+        )
+    ],
+)
+def full_last_tile_of_queries_not_written():
+    """Where the last tile of queries is full, it is not written: it counts Lq % TILE queries, which
+    is 0.
+
+    A query is there if first + row < Lq.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_causal,
+    edits=[("min(first + TILE + offset, Lk)", "min(first + TILE - 1 + offset, Lk)")],
+)
+def first_key_of_the_next_tile_left_out():
+    """The last key that a tile of queries sees is left out if it begins a tile of keys.
+
+    The last query of a block, first + TILE - 1, sees the keys before first + TILE + offset.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_causal,
+    edits=[
+        (
+            "bool keep = start + x + SIDE * j < seen;",
+            "bool whole = start + TILE <= first + offset + 2;\n"
+            "        bool keep = start + x + SIDE * j < (causal && whole ? Lk : seen);",
+        )
+    ],
+)
+def tile_unmasked_one_key_early():
+    """A tile counts as seen by every query of its block, although the first one does not see its
+    last key.
+
+    Query first sees the keys before first + offset + 1: the tile has to end there or before.
+    """
+
+
+@mistake(
+    of=TILED,
+    caught_by=test_tiled_values,
+    edits=[
+        (
+            "  cudaFuncSetAttribute(tiled",
+            "  if ((3 * TILE * D + TILE * TILE) * sizeof(float) > 48 * 1024)\n"
+            "    cudaFuncSetAttribute(tiled",
+        )
+    ],
+)
+def shared_memory_asked_for_without_the_padding():
+    """Whether to ask for more than 48 KiB of shared memory is computed without the padding of the
+    rows, so that some widths are launched with more than was asked for.
+
+    Compare the very number of bytes that the launch is given, or ask always.
+    """
+
+
 # No attention at all
 
 

@@ -10,17 +10,25 @@ import torch
 import reference.ex15_cuda_kernel as reference
 from grader.judging import Hard, agree, check, expect, untouched
 
-# (N, Lq, Lk, D): below, at and above the size of any tile; no width a multiple of all others
-SIZES = [(2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17), (1, 33, 65, 128), (1, 3, 40, 100),
-         (1, 1, 20_000, 1)]  # fmt: skip
+WHOLE = 384  # a length that tiles of 16, 32, 64 or 128 fill exactly, and so do tiles of 24 or 48
+# (N, Lq, Lk, D): below, at and above the size of any tile; no width a multiple of all others. Wide
+# heads come in their order: once a kernel has asked for shared memory, it has it in later calls.
+SIZES = [
+    *[(2, 3, 17, 5), (1, 17, 3, 64), (3, 65, 33, 17)],
+    *[(1, 1, 1, width) for width in range(90, 129)],
+    *[(1, 33, 65, 128), (1, 3, 40, 100), (1, 1, 20_000, 1), (2, 49, 1, 1)],
+    *[(1, WHOLE, 1, 1), (1, 1, WHOLE, 1), (1, 1, WHOLE - 1, 1)],
+]
 FEW = {"N": 2, "Lq": 3, "Lk": 17, "D": 5}
 MANY_ROWS = (1, 33_000, 1, 1)  # more than 256 blocks of 128 threads have
 LONGEST = {"N": 64, "D": 64}  # a width ends at 128
-# In two of these whole tiles of queries see nothing; in the last ones even a large tile of queries
-# sees keys far behind those of its own numbers.
+# In two of these whole tiles of queries see nothing; in the next two even a large tile of queries
+# sees keys far behind those of its own numbers. In the next to last one the key that a tile of
+# queries sees last begins a tile; in the last one the first query sees all of a tile but one key.
 CAUSAL = [
     *[(1, 3, 3, 4), (2, 17, 33, 5), (2, 33, 17, 31), (1, 65, 65, 33)],
     *[(1, 65, 17, 8), (1, 300, 3, 8), (1, 8, 300, 8), (1, 130, 400, 5)],
+    *[(1, WHOLE, WHOLE + 1, 1), (1, 2, WHOLE, 4)],
 ]
 # Past 2**32 numbers in q and out, and in k and v: (heads, Lq, Lk) at a width of 128. A last block
 # of any usual size has few rows left to compute, and blocks are a multiple of 8.
