@@ -7,6 +7,7 @@ wrong result of the call is computed from that value, and nothing on the way the
 If there is doubt, no line is pinned: a wrong line costs more than none.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -41,6 +42,7 @@ from grader.worker.parent.in_process import call_without_wall
 MAX_RIGHT_ANSWERS = 8
 MAX_TRACED_CASES = 2  # of an exercise
 MAX_TRACED_CALLS = 6  # of a case
+_EMPTY = re.compile(r"\b(new_)?empty(_like|_strided)?\(")
 
 
 def add_pinned_lines(
@@ -102,8 +104,17 @@ def find_pinned_line(exercise: Exercise, failure: CheckFailure, judge: Judge) ->
             traced = [trace_case(s, judge, failure.case, number + 1) for s in others]
             known = RightValues(chain(right, *traced))
             found = pin_wrong_value_in_trace(trace, known, wanted)
-            return found and name_pinned_line(found, find_file_of_student(judge.student))
+            answer = find_file_of_student(judge.student)
+            if found and answer and _is_memory_to_write_into(found, answer.source):
+                return None
+            return found and name_pinned_line(found, answer)
     return None
+
+
+def _is_memory_to_write_into(found: PinnedLine, source: str) -> bool:
+    """Return whether the line makes an empty tensor, in which no number is anybody's mistake."""
+    lines = source.split("\n")
+    return found.line <= len(lines) and bool(_EMPTY.search(lines[found.line - 1]))
 
 
 def name_pinned_line(found: PinnedLine, answer: Submission | None) -> PinnedLine | None:

@@ -98,6 +98,10 @@ class SubmissionNames:
                 return True
         return False
 
+    def is_part_taken(self, node: ast.expr) -> bool:
+        """Return whether an attribute of this expression is taken, and nothing else done with it."""
+        return isinstance(self._parents.get(id(node)), ast.Attribute)
+
     def is_called(self, node: ast.expr) -> bool:
         """Return whether a call calls this expression."""
         parent = self._parents.get(id(node))

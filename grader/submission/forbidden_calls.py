@@ -9,7 +9,7 @@ or attribute of anything as well (`x.softmax(-1)`), unless it is a member of a c
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from grader.core import allowed_tables
@@ -49,6 +49,8 @@ class ForbiddenUseFinder:
         self._exercise = exercise
         self._alone = slugs | set(_OWN_PACKAGES)
         self._modules = allowed_tables.load_importable_modules(exercise)
+        # Packages that are not on the list and lead to modules that are: torch.nn.utils, to its rnn.
+        self._passages = _list_unlisted_parents(self._modules)
         self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {
             name.split(".")[-1]: name
@@ -151,8 +153,10 @@ class ForbiddenUseFinder:
 
     def _reasons_against_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
         found = () if self._is_local_name(node, own) else self._names.modules(node.value)
+        if not found and not self._is_local_name(node, own):
+            found = {self._names.dotted(node.value)} & self._passages
         if found:
-            yield from self._reasons_against_parts(node, found)
+            yield from self._reasons_against_parts(node, frozenset(found))
             return
         full = None if self._is_local_name(node, own) else self._names.dotted(node)
         if full and (why := self._reason_against_name(full)):
@@ -169,6 +173,9 @@ class ForbiddenUseFinder:
         if not isinstance(node.ctx, ast.Load):
             yield f"{min(found)}.{node.attr} is not yours to change."
             return
+        passed = {f"{m}.{node.attr}" for m in found} <= self._passages
+        if passed and self._names.is_part_taken(node):
+            return  # what is taken of it is looked at by itself
         about = [self._reason_against_part(m, node.attr) for m in found]
         inner = self._names.modules(node)
         refused = [w for w in about if w and not w.endswith(_UNLISTED)]
@@ -280,6 +287,11 @@ class ForbiddenUseFinder:
 
     def _refusal_with_cure(self, name: str) -> str:
         return f"{name} is not allowed in this exercise. {self._exercise.cure}".strip()
+
+
+def _list_unlisted_parents(modules: Collection[str]) -> frozenset[str]:
+    parents = {m[:i] for m in modules for i, sign in enumerate(m) if sign == "."}
+    return frozenset(parents - set(modules))
 
 
 _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set",

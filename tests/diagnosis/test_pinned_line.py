@@ -27,8 +27,9 @@ def pinned(slug: str, *edits: Edit) -> tuple[PinnedLine | None, str]:
     for old, new in edits:
         assert source.count(old) == 1
         source = source.replace(old, new)
-    student = Student(exercise, call_without_wall(load_text_without_wall(source, slug)))
-    judge = Judge(student, ("pinned", slug))
+    answer = Submission(slug=slug, path=exercise.solution, sha256="", source=source)
+    client = call_without_wall(load_text_without_wall(source, slug))
+    judge = Judge(Student(exercise, client, answer=answer), ("pinned", slug))
     checks = suite_runner.run_suite_checks(exercise, judge)
     assert judge.failures
     checks = pinned_line.add_pinned_lines(
@@ -84,6 +85,21 @@ def test_no_line_is_pinned_in_doubt(edits):
     if any(source.count(old) != 1 for old, _ in edits):
         pytest.fail(f"the solution reads otherwise: {edits}")
     assert pinned("ex03_sdpa", *edits) == (None, "")
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("output = torch.empty(q.shape)", False),
+        ("output = np.empty_like(v)", False),
+        ("output = q.new_empty(3)", False),
+        ("output = torch.zeros(q.shape)", True),
+        ("output = mended if x.empty else x", True),
+    ],
+)
+def test_what_memory_holds_before_it_is_written_into_is_no_wrong_value(line, told):
+    found = PinnedLine(line=2, name="output", got=(3,), right=(3,))
+    assert pinned_line._is_memory_to_write_into(found, f"import torch\n{line}\n") != told
 
 
 def test_a_shape_that_makes_another_line_raise_is_told():

@@ -45,6 +45,8 @@ HABITS = {
     "which array module": "import numpy as np\nimport torch\ndef f(x):\n    xp = np if isinstance(x, np.ndarray) else torch\n    return x.sum(axis=0) if xp is np else x.sum(dim=0)",
     "array module of two functions": "import numpy as np\nimport torch\ndef f(x):\n    xp = torch\n    return xp.exp(x)\ndef g(x):\n    xp = np\n    return xp.exp(x)",
     "other names": "import torch as th\nimport numpy as numpy\nfrom torch import nn as layers, Tensor\nfrom torch.nn import Module, Linear, functional\ndef f(x: Tensor): return functional.relu(th.exp(x))",
+    "module of a package that is not listed": "import torch\nfrom torch import nn\ndef f(rows, more):\n    return torch.nn.utils.rnn.pad_sequence(rows), nn.utils.rnn.pad_sequence(more)",
+    "imported module of such a package": "import torch.nn.utils.rnn\ndef f(rows): return torch.nn.utils.rnn.pad_sequence(rows)",
     "unused imports": "import os, sys, socket\nimport matplotlib.pyplot as plt\nimport math\ndef f(x): return math.exp(x)",
     "optional import": "try:\n    import matplotlib.pyplot as plt\nexcept ImportError:\n    plt = None\ndef f(x): return x",
     "import in a function": "def f(x):\n    import math\n    return math.sqrt(x)",

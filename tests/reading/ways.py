@@ -36,6 +36,10 @@ TARGETS = [
     ("np", "ctypeslib", ".ctypes.CDLL(None) and x"),
     ("torch", "library", ".Library('aten', 'IMPL') and x"),
     ("torch", "utils", "._python_dispatch and x"),
+    ("torch.nn", "utils", ".rnn.torch.softmax(x, dim)"),
+    ("torch.nn.utils", "rnn", ".torch.softmax(x, dim)"),
+    ("torch.nn.utils", "parametrize", ".torch.softmax(x, dim)"),
+    ("torch.nn.utils.rnn", "torch", ".softmax(x, dim)"),
     ("softmax_numpy", "__globals__", "['__builtins__'] and x"),
 ]
 # lines of the file, lines of the function, the expression
