@@ -8,6 +8,7 @@ from grader.core.translation import Words
 
 KNOWN = "__"  # a key stays a name of Python's
 _RAISED_KIND = re.compile(r"(\w+): ")
+_REFUSED_LINE = re.compile(r"Line (\d+(?: of cell \d+)?): ")
 _RAISED_LINE = re.compile(r"^line (\d+(?: of cell \d+)?): ", re.MULTILINE)
 
 
@@ -18,10 +19,10 @@ class HintLadder:
     A mistake that is known has its cure, and a check may have hints of its own; both end with the
     last hint of the function, which tells nearly all of it. Any other failure has the
     hints of the function. These speak of wrong numbers, so an exception that is no known mistake
-    has one more hint before them.
+    has one more hint before them, and so has a line that is not allowed.
     """
 
-    key: str  # a name; or a check, and behind KNOWN the mistakes that are known, or "raised"
+    key: str  # a name; or a check, and behind KNOWN the mistakes known, "raised", or "refused"
     name: str
     hints: tuple[str, ...]
 
@@ -58,6 +59,10 @@ def find_hint_ladder(exercise: Exercise, report: ExerciseReport, words: Words) -
     key, hints = (failed.id, (*own, whole[-1])) if own else (name, whole)
     if first := _write_hint_on_exception(exercise, failed, words):
         key, hints = KNOWN.join([failed.id, "raised"]), (first, *hints)
+    elif refused := _REFUSED_LINE.match(failed.why):
+        first = words("What calls line {line} was not run: write that line with what an answer may "
+                      "use, which docs/allowed.md lists.", line=words.said(refused[1]))  # fmt: skip
+        key, hints = KNOWN.join([failed.id, "refused"]), (first, *hints)
     return HintLadder(key=key, name=name, hints=hints)
 
 

@@ -99,7 +99,7 @@ class SubmissionNames:
         return False
 
     def is_part_taken(self, node: ast.expr) -> bool:
-        """Return whether an attribute of this expression is taken, and nothing else done with it."""
+        """Return whether an attribute of this expression is taken."""
         return isinstance(self._parents.get(id(node)), ast.Attribute)
 
     def is_called(self, node: ast.expr) -> bool:

@@ -49,7 +49,7 @@ class ForbiddenUseFinder:
         self._exercise = exercise
         self._alone = slugs | set(_OWN_PACKAGES)
         self._modules = allowed_tables.load_importable_modules(exercise)
-        # Packages that are not on the list and lead to modules that are: torch.nn.utils, to its rnn.
+        # Packages that are not on the list but lead to a module that is, as torch.nn.utils to rnn.
         self._passages = _list_unlisted_parents(self._modules)
         self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {

@@ -165,6 +165,15 @@ def test_a_call_that_raised_has_a_hint_on_that_before_those_on_its_numbers(asked
     assert words.hints(EX01, "test_numpy_values")[0] in asked(raises, words=words)[-2]
 
 
+@pytest.mark.parametrize(
+    "words, says", [(EN, "calls line 6 was not run"), (Words("zh"), "第 6 行")]
+)
+def test_a_line_that_is_not_allowed_has_a_hint_before_those_on_numbers(asked, words, says):
+    refused = RIGHT_NUMPY.replace("np.exp(", "np.ctypeslib.exp(")
+    assert says in asked(refused, words=words)[-2]
+    assert words.hints(EX01, "test_numpy_values")[0] in asked(refused, words=words)[-2]
+
+
 def test_a_level_can_be_asked_for_and_the_next_hint_follows_it(asked):
     assert told(asked(BEGUN, level=2)) == "Hint 2 of 3 on softmax_numpy"
     assert told(asked(BEGUN)) == "Hint 3 of 3 on softmax_numpy"
