@@ -1,4 +1,4 @@
-# Skeleton ex03_sdpa 08d6932ed0bde5db. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa 7c3863818fc3c45d. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, scipy, PyTorch in
@@ -51,7 +51,8 @@ def scaled_dot_product_attention(
 
     q       tensor (..., Lq, D), float16, bfloat16, float32 or float64. Inputs may be
             non-contiguous in memory, and stay unchanged
-    k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
+    k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands. Like v it
+            has the dtype and the leading dimensions of `q`
     v       tensor (..., Lk, Dv)
     keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
             A hidden key may hold 1e30, NaN or infinity, and a hidden value 1e30

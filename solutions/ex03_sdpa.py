@@ -301,7 +301,8 @@ def scaled_dot_product_attention(
 
     q       tensor (..., Lq, D), float16, bfloat16, float32 or float64. Inputs may be
             non-contiguous in memory, and stay unchanged
-    k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands
+    k       tensor (..., Lk, D); the batch, Lq or Lk may be 0, and each may be thousands. Like v it
+            has the dtype and the leading dimensions of `q`
     v       tensor (..., Lk, Dv)
     keep    bool tensor that broadcasts to (..., Lq, Lk), True = may attend; None hides nothing.
             A hidden key may hold 1e30, NaN or infinity, and a hidden value 1e30
