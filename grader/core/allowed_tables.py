@@ -1,6 +1,7 @@
 """Reads the list of what an answer may use (allowed.toml), and what an exercise takes or adds."""
 
 import tomllib
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -54,6 +55,12 @@ def load_importable_modules(exercise: Exercise) -> dict[str, frozenset[str]]:
     return {
         m: n for m, n in found.items() if not any(is_within_dotted_name(m, r[:-2]) for r in refused)
     }
+
+
+def list_unlisted_parents(modules: Collection[str]) -> frozenset[str]:
+    """Return packages that are not in `modules` but lead to one: torch.nn.utils, to its rnn."""
+    parents = {m[:i] for m in modules for i, sign in enumerate(m) if sign == "."}
+    return frozenset(parents - set(modules))
 
 
 def is_within_dotted_name(name: str, front: str) -> bool:

@@ -9,7 +9,7 @@ or attribute of anything as well (`x.softmax(-1)`), unless it is a member of a c
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grader.core import allowed_tables
@@ -49,8 +49,7 @@ class ForbiddenUseFinder:
         self._exercise = exercise
         self._alone = slugs | set(_OWN_PACKAGES)
         self._modules = allowed_tables.load_importable_modules(exercise)
-        # Packages that are not on the list but lead to a module that is, as torch.nn.utils to rnn.
-        self._passages = _list_unlisted_parents(self._modules)
+        self._passages = allowed_tables.list_unlisted_parents(self._modules)
         self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
         self._last = {
             name.split(".")[-1]: name
@@ -152,13 +151,11 @@ class ForbiddenUseFinder:
             yield BREAKPOINT_LEFT if name == "breakpoint" else f"{name} {_REACHES}"
 
     def _reasons_against_attribute(self, node: ast.Attribute, own: frozenset[str]) -> Iterator[str]:
-        found = () if self._is_local_name(node, own) else self._names.modules(node.value)
-        if not found and not self._is_local_name(node, own):
-            found = {self._names.dotted(node.value)} & self._passages
-        if found:
-            yield from self._reasons_against_parts(node, frozenset(found))
+        local = self._is_local_name(node, own)
+        if not local and (found := self._names.modules(node.value) or self._passage(node.value)):
+            yield from self._reasons_against_parts(node, found)
             return
-        full = None if self._is_local_name(node, own) else self._names.dotted(node)
+        full = None if local else self._names.dotted(node)
         if full and (why := self._reason_against_name(full)):
             yield why
         elif full and not isinstance(node.ctx, ast.Load):
@@ -167,6 +164,10 @@ class ForbiddenUseFinder:
             node.attr in self._names.members and self._names.is_own(node.value)
         ):
             yield from self._reasons_against_member(node.attr, node.value)
+
+    def _passage(self, node: ast.expr) -> frozenset[str]:
+        """Return the package that is not on the list but leads to a module that is, if it is one."""
+        return frozenset({self._names.dotted(node)}) & self._passages
 
     def _reasons_against_parts(self, node: ast.Attribute, found: frozenset[str]) -> Iterator[str]:
         """Yield why a part of a module, or of one of several, is not allowed."""
@@ -287,11 +288,6 @@ class ForbiddenUseFinder:
 
     def _refusal_with_cure(self, name: str) -> str:
         return f"{name} is not allowed in this exercise. {self._exercise.cure}".strip()
-
-
-def _list_unlisted_parents(modules: Collection[str]) -> frozenset[str]:
-    parents = {m[:i] for m in modules for i, sign in enumerate(m) if sign == "."}
-    return frozenset(parents - set(modules))
 
 
 _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set",
