@@ -166,7 +166,7 @@ class ForbiddenUseFinder:
             yield from self._reasons_against_member(node.attr, node.value)
 
     def _passage(self, node: ast.expr) -> frozenset[str]:
-        """Return the package that is not on the list but leads to a module that is, if it is one."""
+        """Return the package, if it is not on the list but leads to a module that is."""
         return frozenset({self._names.dotted(node)}) & self._passages
 
     def _reasons_against_parts(self, node: ast.Attribute, found: frozenset[str]) -> Iterator[str]:
