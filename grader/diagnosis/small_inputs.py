@@ -23,7 +23,9 @@ LARGEST_SIZE = 3
 FEW_LETTERS = 3  # with more of them sizes go to 2
 LEADING = ((), (2,), (1, 2))  # what stands in the place of "..." before other letters
 WHOLE_SHAPES = ((1,), (2,), (3,), (1, 2), (2, 2), (2, 3), (2, 2, 2))  # of "..." alone
-LARGE_NUMBER = 1000.0
+# What whole numbers up to 2 are multiplied by, the plainest first. With 64 the scores of a few
+# queries and keys are below 3e4, as far as most exercises promise; a softmax takes more.
+FACTORS = 1.0, 64.0, 1000.0
 _KEPT = (int, float, str, torch.dtype, torch.device, type(None))
 
 
@@ -167,5 +169,5 @@ def iterate_input_groups(plan: SmallInputs) -> Iterator[tuple[tuple[str, ...], t
     """Yield arguments, dtype and factor, the plainest first."""
     for names in plan.list_options():
         for dtype in list_input_dtypes(plan):
-            for factor in (1.0, LARGE_NUMBER):
+            for factor in FACTORS:
                 yield names, dtype, factor

@@ -82,6 +82,18 @@ def test_what_needs_two_keys_to_go_wrong_is_shown_with_two():
     assert numbers(found.got) != pytest.approx(numbers(found.right), abs=1e-3)
 
 
+def test_scores_of_an_example_are_as_far_from_0_as_is_promised_and_no_farther():
+    [found] = examples(
+        "ex03_sdpa", ["test_scale"],
+        scaled_dot_product_attention=attention(
+            soft=lambda s: s.exp() / s.exp().sum(-1, keepdim=True)
+        ),
+    )  # fmt: skip
+    inputs = {name: numbers(text) for name, text in found.inputs}
+    scores = inputs["q"] @ inputs["k"].T * inputs.get("scale", inputs["q"].shape[-1] ** -0.5)
+    assert 80 < np.abs(scores).max() <= 3e4
+
+
 def test_a_mask_is_shown_only_where_it_is_needed():
     [found] = examples(
         "ex03_sdpa", ["test_mask"],
