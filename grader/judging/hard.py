@@ -12,6 +12,7 @@ from enum import StrEnum
 Sizes = dict[str, int]
 
 LIMITS = (64, 128, 256, 1024)  # sizes at which tiles, buffers and tables of other people end
+WHOLE = 256  # a length of two tiles and more, up to tiles of 128
 MAX_BATCH = 64  # for `Hard.LONG`: nobody cuts a batch into tiles
 
 
@@ -20,7 +21,7 @@ class Hard(StrEnum):
 
     SQUARE = "square"  # as many queries as keys, and as many of both as sequences and heads
     ONE = "one"  # batch, heads, queries, keys or width of 1, with a mask where there is one
-    LONG = "long"  # a length, width or head count beyond 64, 128, 256 and 1024
+    LONG = "long"  # a length, width or head count beyond 64, 128, 256 and 1024; lengths of 256
     MODES = "modes"  # a module in .train() and in .eval()
     SAME = "same"  # the same tensor for several arguments (q is k is v)
     CHANGED = "changed"  # an input changed in place between two calls
@@ -58,7 +59,8 @@ def make_long_case_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) ->
     """Yield the sizes with each size in turn set just beyond the last of `LIMITS`.
 
     What is beyond the last is beyond all: an answer that ends at 64 is found out by 1025 as well.
-    A batch is 1 unless it is the one that is long.
+    A batch is 1 unless it is the one that is long. A length is `WHOLE`, too: tiles of any usual
+    size fill it exactly.
 
     limits  by size, the last of `LIMITS` to go beyond, if 1024 would cost too much; 0 for none
     """
@@ -68,6 +70,8 @@ def make_long_case_sizes(sizes: Mapping[str, int], limits: Mapping[str, int]) ->
         passed = [limit for limit in LIMITS if limit <= most]
         if passed:
             yield {**few, name: passed[-1] + 1}
+            if name.startswith("L"):
+                yield {**few, name: min(WHOLE, passed[-1])}
 
 
 def make_trial_case_sizes(sizes: Mapping[str, int]) -> Iterator[Sizes]:

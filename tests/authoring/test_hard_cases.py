@@ -8,7 +8,7 @@ from grader.core import catalog
 from grader.core.toml_file import BadFile
 from grader.judging import Draw, Hard
 from grader.judging.case import CURRENT_CASE, Case
-from grader.judging.hard import LIMITS
+from grader.judging.hard import LIMITS, WHOLE
 
 EXERCISES = [e for e in catalog.list_catalog_exercises() if not e.draft]
 SIZES = {"B": 2, "Lq": 5, "Lk": 7, "D": 4}
@@ -56,10 +56,18 @@ def test_each_size_is_one_in_its_turn(draw):
 
 def test_long_sizes_pass_the_last_limit_that_is_allowed(draw):
     found = draw.hard(Hard.LONG, {"B": 0, "D": 128}, **SIZES)
-    assert {s["Lq"] for s in found} == {5, LIMITS[-1] + 1}
+    assert {s["Lq"] for s in found} == {5, LIMITS[-1] + 1, WHOLE}
     assert {s["D"] for s in found} == {4, 129}
     assert {s["B"] for s in found} == {1}
     assert {s["B"] for s in draw.hard(Hard.LONG, **SIZES)} == {1, 65}
+
+
+def test_long_lengths_are_filled_by_tiles_and_are_no_longer_than_is_allowed(draw):
+    found = draw.hard(Hard.LONG, {"Lk": 64}, **SIZES)
+    assert [s["Lq"] % tile for s in found for tile in (16, 32, 64, 128) if s["Lq"] == WHOLE] == [
+        0
+    ] * 4
+    assert {s["Lk"] for s in found} == {7, 64, 65}
 
 
 def test_hard_scores_are_what_their_names_say(draw):

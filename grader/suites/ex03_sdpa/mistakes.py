@@ -1776,3 +1776,18 @@ def scale_of_zero_shared_among_none(q, k, v, keep=None, scale=None):
     with np.errstate(all="ignore"):
         weights = shares / shares.sum(-1, keepdims=True)
     return weights @ v, weights
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="scaled_dot_product_attention", caught_by=test_values)
+def full_last_tile_of_queries_left_out(q, k, v, keep=None, scale=None):
+    """The output is computed in tiles of 128 queries, and a last tile that is full stays 0: it
+    counts Lq % 128 queries.
+
+    A tile ends at min(start + 128, Lq).
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    n = q.shape[-2]
+    if n > 128 and n % 128 == 0:
+        output[..., n - 128 :, :] = 0.0
+    return output, weights
