@@ -158,7 +158,7 @@ class _RepairLister:
                 yield {
                     "line": lines[0], "statement": lines[1], "kind": kind.name,
                     "tested": isinstance(at.statement, ast.If),
-                    "dropped": _write_dropped_argument(node, other),
+                    "dropped": _write_dropped_argument(kind, node, other),
                     "rank": [place, number], "start": span[0], "end": span[1],
                     "text": _write_changed(other, at),
                 }  # fmt: skip
@@ -199,9 +199,10 @@ def _is_unchanged_call(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and name_called(node) in ATTRIBUTE_CALLS
 
 
-def _write_dropped_argument(node: ast.AST, changed: ast.AST) -> str:
-    if not (isinstance(node, ast.Call) and isinstance(changed, ast.Call)):
+def _write_dropped_argument(kind: ReplacementKind, node: ast.AST, changed: ast.AST) -> str:
+    if kind is not ReplacementKind.ARGUMENT:
         return ""
+    assert isinstance(node, ast.Call) and isinstance(changed, ast.Call)
     left = {id(argument) for argument in (*changed.args, *changed.keywords)}
     dropped = [a for a in (*node.args, *node.keywords) if id(a) not in left]
     return ", ".join(map(ast.unparse, dropped))

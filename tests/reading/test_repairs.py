@@ -69,6 +69,14 @@ def test_what_is_in_the_condition_of_a_branch_is_marked():
     assert numbers == {"1": True, "2": False, "3": False, "4": False}
 
 
+def test_the_argument_that_is_left_out_is_said_and_no_other():
+    source = f"{HEAD}def f(x, y):\n    return torch.exp(x.sum(-1, keepdim=True))\n"
+    edits = list_repairs_of_submission(source, ["f"])
+    said = {(edit["kind"], edit["dropped"]) for edit in edits if edit["dropped"]}
+    assert {("ARGUMENT", "-1"), ("ARGUMENT", "keepdim=True")} <= said
+    assert {kind for kind, _ in said} == {"ARGUMENT"}
+
+
 def test_what_is_not_allowed_or_reaches_other_names_is_never_added():
     assert "(torch.triu(x))" not in changed("return torch.tril(x)", refused=["triu"])
     assert not [
