@@ -41,6 +41,23 @@ def test_what_is_not_allowed_is_refused_in_every_way(way, graded):
             assert report.score.earned == 0, name
 
 
+@pytest.mark.parametrize(
+    "code, name",
+    [
+        ("u = torch.nn.utils", "torch.nn.utils"),
+        ("getattr(torch.nn.utils, 'parametrize')", "torch.nn.utils"),
+        ("torch.nn.utils.parametrize.register_parametrization", "torch.nn.utils.parametrize"),
+        ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm_"),
+        ("torch.nn.utils.rnn.torch.softmax(x, 0)", "torch.nn.utils.rnn.torch"),
+        ("torch.nn.utils.rnn = 3", "torch.nn.utils.rnn"),
+        ("[torch.nn.utils.rnn]", "torch.nn.utils.rnn"),
+    ],
+)
+def test_a_package_that_leads_to_a_listed_module_opens_nothing_else(code, name):
+    source = f"import torch\n\n\ndef softmax(x, dim=-1):\n    {code}\n"
+    assert refused(source).startswith(f"Line 5: {name} is ")
+
+
 SENTENCES = {
     "unlisted": "import torch\ntorch.hub.load('x')",
     "a value": "import numpy as np\nf(np)",
