@@ -39,8 +39,7 @@ def layer_agrees(student, draw, device, dtype, q, k, what):
     """
     length, n = q.shape
     module, oracle = layers(student, draw, device, (1, 2), n, dtype=dtype)
-    eye, none = torch.eye(n, dtype=dtype, device=device), torch.zeros(n, n, dtype=dtype)
-    query, key = torch.cat([eye, none.to(device)], 1), torch.cat([none.to(device), eye], 1)
+    query, key = torch.eye(2 * n).split(n)  # (n, 2n) each
     state = {"w_q": torch.cat([query, query]), "w_k": key, "w_v": key, "w_o": torch.eye(2 * n)}
     state = {f"{name}.weight": weight.to(q) for name, weight in state.items()}
     module.load_state_dict(state, strict=False)

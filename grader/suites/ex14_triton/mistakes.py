@@ -887,15 +887,6 @@ def first_tile_of_minus_infinity(x):
     return right_softmax(x).masked_fill(lost, torch.nan)
 
 
-def unless_whole(q, k, v, causal, scale, tile):
-    """Attention without the keys of a last tile that is full."""
-    n = k.shape[-2]
-    if n % tile:
-        return attend(q, k, v, causal, scale)
-    keep = torch.arange(n, device=q.device) < n - tile
-    return attend(q, k, v, scale=scale, keep=keep & plain_keep(q, k) if causal else keep)
-
-
 @mistake(of="flash_attention", caught_by=test_attention)
 def full_last_tile_of_keys_left_out(q, k, v, causal=False, scale=None):
     """Where the last tile of keys is full, with 128 of them, all its keys are masked: it counts
@@ -903,7 +894,11 @@ def full_last_tile_of_keys_left_out(q, k, v, causal=False, scale=None):
 
     A key is there if start + cols < Lk.
     """
-    return unless_whole(q, k, v, causal, scale, 2 * TILE)
+    n = k.shape[-2]
+    if n % 128:
+        return attend(q, k, v, causal, scale)
+    keep = torch.arange(n, device=q.device) < n - 128
+    return attend(q, k, v, scale=scale, keep=keep & plain_keep(q, k) if causal else keep)
 
 
 @mistake(of="flash_attention", caught_by=test_attention)
@@ -993,9 +988,10 @@ def products_of_a_tile_in_half(q, k, v, causal=False, scale=None):
 
     Leave what tl.dot gives as it is, which is float32.
     """
-    powers = (scores_of(q, k, scale) - scores_of(q, k, scale).amax(-1, keepdim=True)).exp()
     if causal or q.dtype == torch.float32 or not k.shape[-2]:
         return attend(q, k, v, causal, scale)
+    scores = scores_of(q, k, scale)
+    powers = (scores - scores.amax(-1, keepdim=True)).exp()
     tiles = zip(powers.split(TILE, -1), raised(v).split(TILE, -2), strict=True)
     output = sum(raised((p @ values).to(v.dtype)) for p, values in tiles)
     return (output / powers.sum(-1, keepdim=True)).to(q.dtype)
