@@ -112,8 +112,31 @@ def keep_fitting(
     trials     further inputs that a mistake must fit
     """
     failure = cases.failure
+    found = _keep_fitting_like_cases(found, cases, judge, known, trials)
+    fitting = [m for m in found if _fits_other_failures(m, failure, judge, known)]
+    found = fitting or [
+        m for m in found if _fits_other_failures(m, failure, judge, known, any_precision=False)
+    ]
+    found = [m for m in found if _does_mistake_pass_what_passed(m, judge, known)]
+    # What trials do not tell apart, checks will hardly do either.
+    told_apart = 1 if trials is None else MAX_NAMED_MISTAKES
+    sure = _is_surely_alike(found, failure, judge, trials)
+    if len(found) > fully_run or (len(found) <= told_apart and sure):
+        return found if sure else []
+    if not sure and trials is not None and _is_nan_of_precision(failure):
+        # A NaN is alike whatever led to it: a trial must show the answer wrong.
+        found = [m for m in found if trials.find_first_wrong(m)]
+    same = [m for m in found if _does_mistake_give_same_verdicts(m, judge, known, only, trials)]
+    return same or (found if sure else [])
+
+
+def _keep_fitting_like_cases(
+    found: list[Mistake], cases: LikeCases, judge: Judge, known: MistakeCatalogue,
+    trials: NameTrials | None,
+) -> list[Mistake]:  # fmt: skip
+    """Keep the mistakes that fit the small inputs of trials, and cases like the failed one."""
     like_it: Iterable[LikeCase] = cases
-    if trials is not None:  # their inputs are smaller than those of cases
+    if trials is not None:
         rest = [m for m in found if not trials.find_first_wrong(m)]
         for like in cases.list_failing(1) if rest else ():  # where the answer passes all trials
             same = keep_same_fault(like, rest, judge, known, any_words=True)
@@ -124,26 +147,21 @@ def keep_fitting(
     for like in like_it if found else ():
         found = keep_same_fault(like, found, judge, known, any_words=trials is not None)
         if not found:
-            return []
-    fitting = [m for m in found if _fits_other_failures(m, failure, judge, known)]
-    found = fitting or [
-        m for m in found if _fits_other_failures(m, failure, judge, known, any_precision=False)
-    ]
-    found = [m for m in found if _does_mistake_pass_what_passed(m, judge, known)]
-    # What trials do not tell apart, checks will hardly do either.
-    told_apart = 1 if trials is None else MAX_NAMED_MISTAKES
-    sure = any(
+            break
+    return found
+
+
+def _is_surely_alike(
+    found: Sequence[Mistake], failure: CheckFailure, judge: Judge, trials: NameTrials | None
+) -> bool:
+    """Return whether nothing but one of these mistakes can have led to such numbers."""
+    if any(
         likeness.is_distinctive_mistake(f.fault.differs)
         for f in judge.failures
         if not f.calls.isdisjoint(failure.calls)
-    ) or (trials is not None and bool(found) and all(map(trials.tell_apart, found)))
-    if len(found) > fully_run or (len(found) <= told_apart and sure):
-        return found if sure else []
-    if not sure and trials is not None and _is_nan_of_precision(failure):
-        # A NaN is alike whatever led to it: a trial must show the answer wrong.
-        found = [m for m in found if trials.find_first_wrong(m)]
-    same = [m for m in found if _does_mistake_give_same_verdicts(m, judge, known, only, trials)]
-    return same or (found if sure else [])
+    ):
+        return True
+    return trials is not None and bool(found) and all(map(trials.tell_apart, found))
 
 
 def _does_mistake_give_same_verdicts(

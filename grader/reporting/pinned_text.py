@@ -34,41 +34,48 @@ def report_pinned_line(pinned: PinnedLine | None, words: Words) -> Iterator[str]
     """Yield the sentence about the line that is pinned, if one is."""
     if pinned is None:
         return
-    line, got, right = str(pinned.line), pinned.got, pinned.right
+    line = str(pinned.line)
     if pinned.cell:
         line = words("{line} of cell {cell}", line=line, cell=pinned.cell)
     if pinned.change:
-        change = words(_CHANGES.get(pinned.change, "a change there"))
-        if pinned.dropped:
-            change = words("`{argument}` left out", argument=pinned.dropped)
-        yield words(
-            "Line {line}, `{text}`: with {change}, this check passes.",
-            line=line, text=pinned.text, change=change,
-        )  # fmt: skip
-        return
+        yield _report_change(pinned, line, words)
+    else:
+        yield _report_first_wrong_value(pinned, line, words)
+
+
+def _report_change(pinned: PinnedLine, line: str, words: Words) -> str:
+    change = words(_CHANGES.get(pinned.change, "a change there"))
+    if pinned.dropped:
+        change = words("`{argument}` left out", argument=pinned.dropped)
+    return words(
+        "Line {line}, `{text}`: with {change}, this check passes.",
+        line=line, text=pinned.text, change=change,
+    )  # fmt: skip
+
+
+def _report_first_wrong_value(pinned: PinnedLine, line: str, words: Words) -> str:
+    got, right = pinned.got, pinned.right
     returned = pinned.name.startswith("return")
     name = words("what it returns") if returned else f"`{pinned.name}`"
     if got == () and right in ((), None):
-        said = words(
+        return words(
             "Line {line} is the first whose value differs from a right answer: "
             "{name} is another number.",
             line=line, name=name,
         )  # fmt: skip
-    elif right is None:
-        said = words(
+    if right is None:
+        return words(
             "Line {line} is the first whose value differs from a right answer: {name} is {got}.",
             line=line, name=name, got=got,
         )  # fmt: skip
-    elif got != right:
-        said = words(
+    if got != right:
+        return words(
             "Line {line} is the first whose value differs from a right answer: "
             "{name} is {got}, should be {right}.",
             line=line, name=name, got=got, right=right,
         )  # fmt: skip
-    else:
-        said = words(
-            "Line {line} is the first whose value differs from a right answer: "
-            "{name} is {got}, as it should be, but with other numbers.",
-            line=line, name=name, got=got,
-        )  # fmt: skip
-    yield said
+    return words(
+        "Line {line} is the first whose value differs from a right answer: "
+        "{name} is {got}, as it should be, but with other numbers.",
+        line=line, name=name, got=got,
+    )  # fmt: skip
