@@ -55,13 +55,25 @@ class Both:
         return numbers
 
     def overwrite(self, draw):
-        """Write other numbers into every place of the pools, by the pools themselves."""
-        pools = [draw.normal(*self.sizes, dtype=self.dtype) for _ in POOLS]
-        for name, pool in zip(POOLS, pools, strict=True):
-            getattr(self.cache, f"{name}.copy_")(pool)
+        """Write other numbers into the place of every token, and NaN into all other places."""
         self.count()
+        pools = [draw.normal(*self.sizes, dtype=self.dtype) for _ in POOLS]
+        nobodys = torch.ones(self.sizes[:2], dtype=torch.bool, device=self.device)
+        for number in self.there:
+            nobodys[self._places(number)] = False
+        for name, pool in zip(POOLS, pools, strict=True):
+            pool[nobodys] = torch.nan
+            getattr(self.cache, f"{name}.copy_")(pool)
         for number, right in self.there.items():
             self.right.overwrite(right, *self._read(number, pools))
+
+    def free_ends(self):
+        """Free the sequences that hold the first and the last block; return the others."""
+        self.count()
+        ends = {0, self.sizes[0] - 1}
+        for number in [n for n, table in self.tables.items() if ends & set(table)]:
+            self.free(number)
+        return list(self.there)
 
     def free(self, number):
         self.cache.free(number)
@@ -130,10 +142,13 @@ class Both:
 
     def _read(self, number, pools):
         """Read a sequence, whose blocks have been counted, from these pools, (H, n, D) each."""
+        return [pool[self._places(number)].transpose(0, 1) for pool in pools]
+
+    def _places(self, number):
+        """Return the blocks of a sequence's tokens, and their places in these."""
         token = torch.arange(self.right.length(self.there[number]))
         table = torch.tensor(self.tables[number], dtype=torch.int64)
-        places = table[token // self.sizes[1]], token % self.sizes[1]
-        return [pool[places].transpose(0, 1) for pool in pools]
+        return table[token // self.sizes[1]], token % self.sizes[1]
 
     def count(self):
         """Check that each block is in one table or free, and no table has too many blocks."""

@@ -36,9 +36,9 @@ def close_scores_agree(student, draw, device, dtype):
 
 def low_steps_agree(student, draw, device):
     """Compare a decoding step of sequences of several lengths where every score is very low."""
-    both = Both(student, device, 8, 4, 1, 5)
-    numbers, (q, k) = [], draw.low(3, 9, 5)
-    for t in (9, 1, 4):
+    both = Both(student, device, 80, 4, 1, 5)
+    numbers, (q, k) = [], draw.low(3, 300, 5)
+    for t in (300, 1, 4):
         numbers.append(both.add())
         both.append(numbers[-1], k[None, :t], draw.normal(1, t, 5))
     answer = student.paged_attention(q[:, None], both.cache, numbers)
@@ -47,20 +47,35 @@ def low_steps_agree(student, draw, device):
 
 def low_packed_agree(student, draw, device):
     """Compare packed sequences where every score is very low."""
-    lens = (2, 3), (4, 3)
+    lens = (2, 3), (300, 3)
     _, _, v, *bounds = packed(draw, device, *lens, 1, 5, 3)
-    q, k = (x[:, None] for x in draw.low(5, 7, 5))
+    q, k = (x[:, None] for x in draw.low(5, 303, 5))
     answer = student.ragged_attention(q, k, v, *bounds)
     agree(answer, reference.ragged_attention(q, k, v, *bounds), says=LOW)
 
 
 def low_prompts_agree(student, draw, device):
     """Compare a prompt where every score is very low."""
-    both = Both(student, device, 8, 4, 1, 5)
-    number, (q, k) = both.add(), draw.low(9, 9, 5)
-    given = q[None], k[None], draw.normal(1, 9, 5)
-    answer = student.chunked_prefill(*given, both.cache, number, 4)
-    agree(answer, both.prefill(*given, number, 4), says=LOW)
+    both = Both(student, device, 80, 4, 1, 5)
+    number, (q, k) = both.add(), draw.low(300, 300, 5)
+    given = q[None], k[None], draw.normal(1, 300, 5)
+    answer = student.chunked_prefill(*given, both.cache, number, 48)
+    agree(answer, both.prefill(*given, number, 48), says=LOW)
+
+
+def wide_past_agrees(student, draw, device, dtype):
+    """Compare queries in half precision with a cache in float32, whose keys no half holds."""
+    both = Both(student, device, 8, 4, 2, 8)
+    number = both.add()
+    both.append(number, 1e5 * draw.normal(2, 9, 8), draw.normal(2, 9, 8))
+    says = f"output for q in {dtype} and a cache in float32".replace("torch.", "")
+    q = draw.normal(1, 2, 8, dtype=dtype, scale=2e-5)
+    expected = raised(both.step, q, [number])
+    agree(student.paged_attention(q, both.cache, [number]), expected, says=says)
+    given = [draw.normal(2, 5, 8, dtype=dtype, scale=scale) for scale in (2e-5, 1.0, 1.0)]
+    expected = raised(lambda *x: both.prefill(*x, number, 3), *given)
+    output = student.chunked_prefill(*given, both.cache, number, 3)
+    agree(output, expected, says=says)
 
 
 def each_learns_alone(student, draw, device):

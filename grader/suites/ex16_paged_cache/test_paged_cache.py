@@ -24,6 +24,7 @@ from grader.suites.ex16_paged_cache.close_scores import (
     low_packed_agree,
     low_prompts_agree,
     low_steps_agree,
+    wide_past_agrees,
 )
 from grader.suites.ex16_paged_cache.together import pools_together
 from reference import ex16_paged_cache as reference
@@ -81,6 +82,13 @@ def test_blocks(student, draw, device, sizes):
         both.grow(draw, number, t)
     both.agree()
     both.count()
+    for more in 8, 12:  # tokens, so that blocks which were given back serve in another order
+        both = Both(student, device, 6, 4, *sizes[2:])
+        old, kept = both.fill(draw, (5, 5))
+        with lasting(both.cache.block_table, old):
+            both.free(old)
+            both.grow(draw, kept, more)
+            both.grow(draw, both.add(), 3)
 
 
 @check(points=1, needs=[test_cache])
@@ -120,6 +128,8 @@ def test_pool(student, draw, device, sizes, dtype):
     both.free(numbers[1])
     both.grow(draw, new, 2)
     both.agree_pools()
+    for number in list(both.there):
+        both.stay(lambda number=number: both.free(number))
     draw.hard(Hard.DEVICE)
     for wanted, given in (("meta", {"device": "meta"}), (str(torch.get_default_device()), {})):
         there = student.PagedKVCache(*sizes, **given)
@@ -208,6 +218,9 @@ def test_paged_batch(student, draw, device, width):
     with lasting(student.paged_attention, q, both.cache, batch):
         both.overwrite(draw)
         both.steps(draw, student, batch, says="output after writing to keys and values")
+    left = both.free_ends()
+    both.overwrite(draw)
+    both.steps(draw, student, left, says="output beside NaN in the first and the last block")
     q, keys = scored(draw, 2, SCORED, 4)
     both, numbers = Both(student, device, 400, 4, 2, 4), []
     for i, (name, k) in enumerate(keys.items()):
@@ -393,6 +406,7 @@ def test_half(student, draw, device, dtype):
     prompts_agree(student, draw, both, numbers[0], large[:, :2])
     packed_agree(student, draw, device, dtype)
     close_scores_agree(student, draw, device, dtype)
+    wide_past_agrees(student, draw, device, dtype)
 
 
 @check(points=1, needs=[test_paged, test_ragged, test_prefill])
@@ -453,6 +467,10 @@ def prompts_agree(student, draw, both, number, large):
         output = student.chunked_prefill(*wide, both.cache, new, 2)
         says = f"output for q in {dtype}".replace("torch.", "")
         agree(output, both.prefill(*wide, new, 2), says=says)
+        whole = both.add()  # a prompt of one chunk
+        output = student.chunked_prefill(*wide, both.cache, whole, 7)
+        agree(output, both.prefill(*wide, whole, 7), says=says)
+        both.free(whole)
 
 
 def packed_agree(student, draw, device, dtype):
