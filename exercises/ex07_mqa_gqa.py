@@ -1,4 +1,4 @@
-# Skeleton ex07_mqa_gqa c6f5d7656983654f. The lesson: docs/lessons/ex07_mqa_gqa.en.md
+# Skeleton ex07_mqa_gqa 062c1e6876474882. The lesson: docs/lessons/ex07_mqa_gqa.en.md
 """Multi-query and grouped-query attention: write the bodies, then run `make grade EX=ex07_mqa_gqa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -39,10 +39,10 @@ def grouped_query_attention(
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
     end; float64 is computed in float64; very large and very low scores do not overflow, and their
     weights lose no digits. Hidden keys and values have no influence, even at 1e30, nor has NaN in a
-    hidden key on the output. Gradients flow to q, k and v in every dtype and, of finite inputs, are
-    never NaN. There may be any number of leading dimensions, batch and Lq may be 0, tensors may be
-    strided or expanded, and everything is computed on their device. The function changes neither
-    its inputs nor tensors that it returned earlier.
+    key on the output of a query from which it is hidden. Gradients flow to q, k and v in every
+    dtype and, of finite inputs, are never NaN. There may be any number of leading dimensions, batch
+    and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.
+    The function changes neither its inputs nor tensors that it returned earlier.
     """
     raise NotImplementedError(
         "Attend with H query heads to Hk key/value heads, without copies of the keys and values."

@@ -281,10 +281,10 @@ def grouped_query_attention(
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
     end; float64 is computed in float64; very large and very low scores do not overflow, and their
     weights lose no digits. Hidden keys and values have no influence, even at 1e30, nor has NaN in a
-    hidden key on the output. Gradients flow to q, k and v in every dtype and, of finite inputs, are
-    never NaN. There may be any number of leading dimensions, batch and Lq may be 0, tensors may be
-    strided or expanded, and everything is computed on their device. The function changes neither
-    its inputs nor tensors that it returned earlier.
+    key on the output of a query from which it is hidden. Gradients flow to q, k and v in every
+    dtype and, of finite inputs, are never NaN. There may be any number of leading dimensions, batch
+    and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.
+    The function changes neither its inputs nor tensors that it returned earlier.
     """
     ### BEGIN SOLUTION
     (num_heads, q_len), (num_kv_heads, k_len) = q.shape[-3:-1], k.shape[-3:-1]

@@ -17,6 +17,7 @@ SIZES = {
 }
 ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 6}
 HARD = Hard.SQUARE, Hard.ONE, Hard.LONG
+MANY = 300  # keys: more than a tile holds
 MASKS = [(9, 17), (3, 9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17), (17,), (1, 17), (9, 1)]
 SCALES = 0, -0.3, 0.7, 2
 GARBAGE = {
@@ -87,10 +88,14 @@ def spoilt(draw, dtype, part, garbage):
 
 
 def needle(draw, dtype):
-    """Queries that each match one key, with scores of 2^20, and values to bring back."""
-    signs = draw.integers(0, 1, 9, 16) * 2 - 1
-    k = (signs * 256).to(dtype)
-    return k[draw.permutation(9)], k, draw.normal(9, 5, dtype=dtype)
+    """Draw queries that each match one of nine keys, keys, values, and a mask that keeps the match.
+
+    The scores are 2^20 for the match, and a multiple of 2^15 for the rest, which may tie.
+    """
+    signs, match = draw.integers(0, 1, 9, 16) * 2 - 1, draw.integers(0, 8, 1025)
+    k, keep = (signs * 256).to(dtype), draw.keep(1025, 9)
+    keep[torch.arange(1025), match] = True
+    return (k[match], k, draw.normal(9, 5, dtype=dtype)), keep
 
 
 def for_function(name, *tensors):

@@ -26,6 +26,7 @@ from .gradients import each_learns_alone, gradients_agree, same_tensor_for_all
 from .inputs import (
     GARBAGE,
     HARD,
+    MANY,
     MASKED,
     MASKS,
     ORDINARY,
@@ -112,7 +113,8 @@ def test_numpy_mask(student, draw, shape):
         q, k, v, keep = *inputs(draw, MASKED), draw.keep(*shape)
         for mask in keep, keep.any():  # on the device of the inputs, with no dimension
             values_agree(student, "attention_numpy", q, k, v, mask)
-        values_agree(student, "attention_numpy", *draw.low(9, 17, 8), v[0, 0], draw.keep(9, 17))
+        low = *draw.low(9, MANY, 8), draw.normal(MANY, 4)
+        values_agree(student, "attention_numpy", *low, draw.keep(9, MANY))
         weights = attend(*for_function("attention_numpy", q, k, v, keep))[1]
         hidden_weight_is_zero("attention_numpy", keep, weights)
 
@@ -160,7 +162,8 @@ def test_mask(student, draw, shape):
     hidden_weight_is_zero("scaled_dot_product_attention", keep, weights)
     q, k, v, keep = q[0, 0], k[0, 0], v[0, 0], draw.keep(9, 17)  # no leading dimensions
     values_agree(student, "scaled_dot_product_attention", q, k, v, keep)
-    values_agree(student, "scaled_dot_product_attention", *draw.low(9, 17, 8), v, keep)
+    low = *draw.low(9, MANY, 8), draw.normal(MANY, 4)
+    values_agree(student, "scaled_dot_product_attention", *low, draw.keep(9, MANY))
     values_agree(student, "scaled_dot_product_attention", q, k, v, keep.any())
 
 
@@ -289,9 +292,9 @@ def test_half_precision(student, draw, name, dtype):
             agrees_in_dtype(student, name, q, k, v, keep, scale=scale)
         if name == "scaled_dot_product_attention":
             gradients_agree(student, draw, [x.clone() for x in (q, k, v)], keep)
-    for keep in None, draw.keep(9, 9):
-        given = *needle(draw, dtype), keep
-        raised_values_agree(student, name, *given, scores="products of 256s")
+    given, matched = needle(draw, dtype)
+    for keep in None, matched:
+        raised_values_agree(student, name, *given, keep, scores="products of 256s")
     for keep in None, draw.keep(5, 24):
         given = *draw.ties(5, 24, dtype), draw.normal(24, 3, dtype=dtype), keep
         scores = "scores of hundreds that lie close together"

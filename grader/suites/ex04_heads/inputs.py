@@ -1,7 +1,7 @@
 """Draws inputs for the checks of ex04: tokens, weights, masks, and the sizes of hard kinds."""
 
 import torch
-from torch import float32
+from torch import float16, float32
 
 from grader.judging import Hard
 
@@ -59,20 +59,21 @@ def tied(draw, dtype):
     return tokens_with(q), tokens_with(k, draw), passing(draw, 32, dtype)
 
 
-def low(draw, dtype):
+def low(draw, dtype, k_len=9):
     """Draw x, a context and weights with scores below any number for hidden ones.
 
     The values know nothing of the first number of a token, which makes the scores so low.
     """
-    q, k = draw.low(9, 9, 8, dtype)
+    q, k = draw.low(9, k_len, 8, dtype)
     weights = passing(draw, 32, dtype)
     weights["w_v"][0] = weights["w_v"][:, 0] = 0.0
     return tokens_with(q), tokens_with(k, draw), weights
 
 
 def tokens_with(first, draw=None):
-    """Return tokens (1, 9, 32) that begin with these numbers, and end with zeros or drawn ones."""
-    rest = torch.zeros(9, 32 - first.shape[1], dtype=first.dtype, device=first.device)
+    """Return tokens (1, L, 32) that begin with these numbers, and end with zeros or drawn ones."""
+    length, width = first.shape
+    rest = torch.zeros(length, 32 - width, dtype=first.dtype, device=first.device)
     rest = draw.normal(*rest.shape, dtype=rest.dtype) if draw else rest
     return torch.cat([first, rest], -1)[None]
 
@@ -81,6 +82,15 @@ def passing(draw, width, dtype=float32):
     """Return weights with which queries and keys are the tokens themselves."""
     eye = torch.eye(width, dtype=dtype, device=draw.normal(1).device)
     return matrices(draw, width, dtype) | {"w_q": eye, "w_k": eye}
+
+
+def overflowing(draw):
+    """Draw x, a context and weights in float16 whose queries and values float16 cannot hold."""
+    x, context = (draw.normal(2, n, 32, dtype=float16, scale=50) for n in (5, 9))
+    weights = passing(draw, 32, float16)
+    sizes = {"w_q": 6e4, "w_k": 2.0**-20, "w_v": 6e4, "w_o": 2.0**-10}
+    weights["w_v"] = weights["w_q"]
+    return x, context, {name: weights[name] * size for name, size in sizes.items()}
 
 
 def hard_scores(draw):
@@ -111,7 +121,7 @@ def empty_rows(draw):
 
 def masks_of(draw, batch, q_len, k_len, heads):
     """Return masks for any sizes; if all lengths are alike, also two that are easily mistaken."""
-    keep = [draw.keep(batch, heads, q_len, k_len)]
+    keep = [draw.keep(batch, heads, q_len, k_len), draw.keep(batch, 1, 1, k_len)]
     if q_len == k_len:
         causal = torch.ones(q_len, k_len, dtype=torch.bool, device=keep[0].device).tril()
         keep += [causal, causal.mT, draw.keep(k_len)]

@@ -2084,3 +2084,61 @@ class MaskWithoutDimensionsRefused(_Layer):
         if keep is not None and keep.shape[-1] == 1:
             keep = keep.expand(*keep.shape[:-1], self.source(x, context).shape[1])
         return super().forward(x, context, keep)
+
+
+@mistake(of="split_heads", caught_by=test_empty)
+def width_checked_by_reshape(x, num_heads):
+    """That the heads do not divide the width is seen when reshape fails, and it takes no numbers at
+    all as any shape.
+
+    Compare the sizes: raise a ValueError if E % num_heads.
+    """
+    if math.prod(x.shape):
+        _check_width(x.shape[-1], num_heads)
+    cut = x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
+    return cut.swapaxes(-3, -2)  # of arrays, too
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_mask)
+class MaskCutWithTheQueries(_Layer):
+    """More than 1,024 queries are taken in parts, and a mask with one row for all is cut as well.
+
+    Cut the mask only where it has a row for each query, or expand it first.
+    """
+
+    def attention(self, q, k, v, keep):
+        parts = []
+        for start in range(0, max(q.shape[-2], 1), 1024):
+            rows = slice(start, start + 1024)
+            cut = keep[..., rows, :] if keep is not None and keep.ndim > 1 else keep
+            parts.append(super().attention(q[..., rows, :], k, v, cut))
+        return tuple(torch.cat(some, -2) for some in zip(*parts, strict=True))
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_half_precision)
+def projections_in_half_numpy(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None):
+    """The projected queries, keys and values are rounded to the dtype of the input, float16 too.
+
+    A projection may be larger than 65,504. Stay in float32 from the inputs to the output.
+    """
+    return attention_of_arrays(
+        query, key, value, w_q, w_k, w_v, w_o, num_heads, keep, _ProjectsInHalf
+    )
+
+
+class _ProjectsInHalf(_Layer):
+    def project(self, *tokens):
+        projected = super().project(*tokens)
+        return tuple(x.to(tokens[0].dtype) for x in projected)
+
+
+@also_of_arrays(caught_by=test_numpy_values)
+@mistake(of="MultiHeadAttention", caught_by=test_values)
+class HeadsTakenEveryHthNumber(_Layer):
+    """Head h gets every H-th number of a token, not D numbers in a row: E was cut into (D, H).
+
+    Cut E into (H, D), the head first, and then move the heads in front of the tokens.
+    """
+
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.num_heads)).movedim(-1, -3)

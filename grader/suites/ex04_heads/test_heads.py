@@ -28,6 +28,7 @@ from .inputs import (
     low,
     masks_of,
     matrices,
+    overflowing,
     spoilt,
     tied,
     tokens,
@@ -258,8 +259,8 @@ def test_extremes(student, draw, device, name, dtype):
             attend, right = calls_of(student, draw, device, name, *args, 1)
             for keep in None, draw.keep(5, 64):
                 values_agree(attend(keep), right(keep))
-        attend, right = calls_of(student, draw, device, name, *low(draw, dtype), 4)
-        keep = draw.keep(9, 9)
+        attend, right = calls_of(student, draw, device, name, *low(draw, dtype, 300), 4)
+        keep = draw.keep(9, 300)
         values_agree(attend(keep), right(keep), "for very low scores")
 
 
@@ -325,6 +326,9 @@ def test_half_precision(student, draw, device, name, dtype):
             agree(attend(keep), right(keep))
     with torch.no_grad():
         agree(attend(), right())
+    if name == NUMPY:
+        attend, right = calls_of(student, draw, device, name, *overflowing(draw), 4, raised)
+        agree(attend(), right())
     if name == LAYER:
         module, oracle = layers(student, draw, device, 32, bias=True, dtype=dtype)
         agree(module(x), oracle(x))
@@ -345,5 +349,6 @@ def test_empty(student, draw, device, name):
     if name == LAYER:
         module, oracle = layers(student, draw, device)
         values_agree(module(x), oracle(x))
+        rejects(lambda: student.split_heads(x, 5), 12, 5)
         agree(student.split_heads(x, 4), reference.split_heads(x, 4))
         agree(student.merge_heads(x.reshape(0, 4, 3, 3)), torch.empty(0, 3, 12, device=device))

@@ -1901,3 +1901,12 @@ def nan_keys_replaced_in_place(q, k, v):
     """
     k.data.nan_to_num_(0.0)
     return attended(q, k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def many_queries_in_half(q, k, v):
+    """More than 512 queries are taken in blocks, and these are computed in half precision.
+
+    Convert to float32 before you cut into blocks.
+    """
+    return attended(q, k, v, widen=unchanged if q.shape[-2] > 512 else raised)

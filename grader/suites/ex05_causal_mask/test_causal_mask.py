@@ -165,8 +165,9 @@ def test_precision(student, draw, device, q_len, k_len, dtype, size):
                 says = f"output ({name} scores)"
                 _attends(student, (scores - low) * 8, eye, draw.normal(64, 3), says)
         extremes.small_weight_counts(student, draw, dtype)
-        q, k = draw.low(q_len, k_len, 4)
-        _attends(student, q, k, v[0, 0], says="output for very low scores")
+        q, k = draw.low(q_len, k_len + 300, 4)
+        v = draw.normal(k_len + 300, 3)
+        _attends(student, q, k, v, says="output for very low scores")
     else:
         found = student.causal_attention(k, q[:, :, :1], v[:, :, :1]).dtype
         expect(found == dtype, f"output.dtype is {found} for more queries than keys")
@@ -177,12 +178,16 @@ def test_precision(student, draw, device, q_len, k_len, dtype, size):
 
 
 def _nothing_overflows(student, draw, device, q_len, k_len, v, dtype):
-    """Products of 256s, and a sum of 70,000 numbers, which float16 cannot hold."""
+    """Products of 256s, of some tokens and of many, and a sum of 70,000 numbers, which float16
+    cannot hold."""
     large = torch.full((2, k_len, 64), 256.0, dtype=dtype, device=device)
-    new = large[:, :1].expand(2, q_len, 64)
-    expected = reference.raised(reference.causal_attention, new, large, v)
-    output = student.causal_attention(new, large, v)
-    agree(output, expected, says="output for products of 256s")
+    ask = [(large[:, :1].expand(2, q_len, 64), large, v)]
+    if q_len == 1:
+        many = large[0, :1].expand(1030, 64)
+        ask.append((many, many, draw.normal(1030, 3, dtype=dtype)))
+    for given in ask:
+        expected = reference.raised(reference.causal_attention, *given)
+        agree(student.causal_attention(*given), expected, says="output for products of 256s")
     if q_len == 1:
         q, k, v = _inputs(draw, (), 1, 70_000, 1, 1, dtype=dtype)
         output = student.causal_attention(0 * q, k, torch.ones_like(v))

@@ -317,10 +317,12 @@ def test_hidden(student, draw, device, t, old):
             k[..., -1, :], v[..., -1, :] = 1e30, 1e30
         output, _ = student.attend_with_past(q, k, v, past)
         agree(output[..., :-1, :], right, says="the output before the last token")
-    q, k = draw.low(old + t, old + t, 4)
-    v = draw.normal(old + t, 4)
-    past = (k[:old], v[:old]) if old else None
-    agree_attention(student, q[old:], k[old:], v[old:], past, says="output for very low scores")
+    for before in (300, old):
+        q, k = draw.low(before + t, before + t, 4)
+        v = draw.normal(before + t, 4)
+        past = (k[:before], v[:before]) if before else None
+        new = (x[before:] for x in (q, k, v))
+        agree_attention(student, *new, past, says="output for very low scores")
     agree_given_scores(student, draw, device, t, old, q, k, float32)
 
     layer, right, x = layer_of_low_scores(student, draw, device, old + t)

@@ -2,7 +2,7 @@
 
 import torch
 
-from grader.judging import Hard, agree, lasting, on_meta, same, untouched
+from grader.judging import Hard, agree, lasting, on_meta, rejects, same, untouched
 from reference import ex07_mqa_gqa as reference
 
 from .inputs import attends, layers, qkv
@@ -57,6 +57,9 @@ def layouts_agree(student, draw, device):
     x = draw.normal(5, 2, 24).transpose(0, 1)
     agree(untouched(lambda: module(x)), oracle(x))
     agree(module(x[:0]), torch.empty(0, 5, 24, device=device))
+    q, k, v = qkv(draw, Hk=4, G=1)
+    for some in (q[:0, :3], k[:0], v[:0]), (q[:, :3, :0], k, v):
+        rejects(lambda some=some: student.grouped_query_attention(*some), 3, 4)
     _, past = module.step(x[:0])
     agree(past[0], torch.empty(0, 2, 5, 4, device=device), says="keys of no sequence")
     for sizes in ({"B": 0}, {"Lq": 0}):

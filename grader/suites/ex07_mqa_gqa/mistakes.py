@@ -2025,3 +2025,49 @@ class LayerHidesByAFiniteNumber(Layer):
 
     def attend(self, q, k, v, keep):
         return hidden_by_a_finite_number(q, k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def heads_checked_by_reshape(q, k, v, keep=None):
+    """That Hk does not divide H is seen when reshape fails, and it takes no numbers at all as any
+    shape.
+
+    Compare the sizes: raise a ValueError if H % Hk.
+    """
+    heads, shared = q.shape[-3], k.shape[-3]
+    try:
+        q.reshape(*q.shape[:-3], shared, heads // shared, *q.shape[-2:])
+    except RuntimeError:
+        evenly_divided(heads, shared)
+    return attended(q, k, v, keep) if q.numel() else q.new_zeros(*q.shape[:-1], v.shape[-1])
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def long_rows_begin_at_a_billion(q, k, v, keep=None):
+    """With more than 256 keys a running maximum begins at -1e9, and scores may be lower.
+
+    Begin at -infinity, or take the maximum of all.
+    """
+
+    def weigh(hidden, keep):
+        top = hidden.amax(-1, keepdim=True)
+        if hidden.shape[-1] > 256:
+            top = top.clamp(min=-1e9)
+        powers = (hidden - top).exp()
+        total = powers.sum(-1, keepdim=True)
+        return powers / total.masked_fill(total == 0, 1.0)
+
+    return attended(q, k, v, keep, weigh=weigh)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_hidden_keys)
+def nan_kept_from_nobody_alone(q, k, v, keep=None):
+    """Only keys that no query may see are cleared; NaN in others stays NaN, as the mask is added.
+
+    A key is hidden from each query by itself. Replace hidden scores, and add nothing to them.
+    """
+    if keep is not None:
+        table = torch.broadcast_shapes(keep.shape, (*q.shape[:-1], k.shape[-2]))
+        seen = keep.expand(table).any(-2).any(-2)[..., None, :, None]
+        k = torch.where(seen, k, torch.zeros_like(k))
+    return attended(q, k, v, keep, hide=with_infinity)

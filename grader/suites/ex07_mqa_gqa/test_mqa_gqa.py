@@ -107,6 +107,9 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
         some = draw.keep(2, 4 // G, 1, 17).mT * torch.full_like(k, 256)  # these share all weight
         says = "output for queries and keys of 256"
         attends(student, loud, some, v, keep, says, right_in_float32)
+        if not masked:
+            many = loud[..., :1, :].expand(2, 4, 1025, 16)
+            attends(student, many, some, v, None, says, right_in_float32)
         ties_agree(student, draw, dtype, 4 // G, masked)
         close = draw.ties(24, 24, dtype)
         layer_agrees(student, draw, device, dtype, *close, "scores of hundreds close together")
@@ -175,6 +178,16 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
     hides(right, q, k.masked_fill(hidden, nan), v, keep, "with NaN in the hidden keys")
     low = *heads_of(draw.low(5, 9, 4, dtype), Hk, 6), v
     hides(right_in_float32(*low, keep), *low, keep, "for very low scores")
+    if dtype is float32:
+        low = *heads_of(draw.low(5, 300, 4), Hk, 6), draw.normal(2, Hk, 300, 4)
+        some = draw.keep(2, 6, 5, 300)
+        hides(ATTENTION(*low, some), *low, some, "for very low scores of 300 keys")
+    some = draw.keep(2, 6, 5, 9)
+    some[..., :3, 8], some[..., 3:, 8] = False, True  # the last key, which some queries see
+    spoilt = [x.index_fill(-2, torch.tensor(8, device=device), nan) for x in (k, v)]
+    right = ATTENTION(q[..., :3, :], k, v, some[..., :3, :])
+    output = student.grouped_query_attention(q, spoilt[0], v, some)[..., :3, :]
+    agree(output.to(dtype), right, says="output of queries from which a key of NaN is hidden")
     layer_agrees(student, draw, device, dtype, *draw.low(5, 5, 4, dtype), "very low scores")
 
     none = keep.logical_and(lengths != 4)  # the first sentence is nothing but padding

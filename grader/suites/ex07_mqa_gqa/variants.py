@@ -136,27 +136,6 @@ def head_by_head(q, k, v, keep=None):
 
 
 @variant(of="grouped_query_attention")
-def cleaned_then_added(q, k, v, keep=None):
-    """Keys and values that nobody sees become zeros; the mask is then added as 0 and -inf."""
-    n, rest = divmod(q.shape[-3], k.shape[-3])
-    if rest:
-        raise ValueError(f"{q.shape[-3]} is not divisible by {k.shape[-3]}")
-    dtype = q.dtype
-    q, k, v = (x.float() if x.dtype.itemsize == 2 else x for x in (q, k, v))
-    k, v = (x.repeat_interleave(n, dim=-3) for x in (k, v))
-    if keep is None:
-        return (torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v).to(dtype)
-    keep = torch.atleast_2d(keep)
-    seen = keep.any(-2)[..., None]
-    k, v = torch.where(seen, k, 0), torch.where(seen, v, 0)
-    some = keep.any(-1, keepdim=True)
-    bias = torch.zeros(keep.shape, dtype=q.dtype, device=q.device)
-    bias = bias.masked_fill(~keep & some, -math.inf)  # an empty row is left to the last line
-    weights = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5 + bias, -1)
-    return torch.where(some, weights @ v, 0).to(dtype)
-
-
-@variant(of="grouped_query_attention")
 def flattened_bmm(q, k, v, keep=None):
     """All leading dimensions in one, and bmm over batch and key/value heads together."""
     (heads, rows, width), (shared, keys), v_width = q.shape[-3:], k.shape[-3:-1], v.shape[-1]

@@ -87,7 +87,7 @@ def agree_by_differences(student, draw, names):
 
 def agree_when_loud(student, draw, dtype, names):
     """Compare half precision that must add in float32: 16 products of 256 * 256 exceed float16."""
-    q, k, v = qkv(draw, dtype, Lq=33, Lk=17, D=16, Dv=64)
+    q, k, v = qkv(draw, dtype, Lq=261, Lk=17, D=16, Dv=64)
     loud = torch.full_like(q, 256)
     some = draw.keep(2, 3, 1, 17).mT * torch.full_like(k, 256)  # these keys share all the weight
     options = options_of(draw, names, q, k)

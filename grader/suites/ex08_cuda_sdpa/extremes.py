@@ -29,8 +29,9 @@ def ties_agree(student, draw, dtype, names):
 
 def low_scores_agree(student, draw, dtype, causal):
     """Compare outputs where seen scores are below what people write for hidden ones."""
-    q, k = (x[None] for x in draw.low(3, 9, 8, dtype))
-    v, keep = draw.normal(1, 9, 3, dtype=dtype), draw.keep(3, 9)
+    n = 300 if dtype.itemsize > 2 else 9  # in half precision more of them would tie
+    q, k = (x[None] for x in draw.low(3, n, 8, dtype))
+    v, keep = draw.normal(1, n, 3, dtype=dtype), draw.keep(3, n)
     right = expected(reference.fast_attention, dtype)(q, k, v, keep, causal)
     agree(student.fast_attention(q, k, v, keep, causal), right, says="output (scores far below 0)")
 

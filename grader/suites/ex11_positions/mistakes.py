@@ -790,3 +790,14 @@ def grid_angles_of_the_rounded_base(x, grid, base=BASE, kept={}):  # noqa: B006
     Keep them under the base as it is, or compute them anew.
     """
     return plain_rope_3d(x, grid, kept.setdefault((tuple(grid), x.shape[-1], round(base)), base))
+
+
+@mistake(of="rope_3d", caught_by=test_grid)
+def frames_and_rows_exchanged(x, grid, base=BASE):
+    """The frame runs faster than the row, as with torch.meshgrid(..., indexing="xy").
+
+    The order of the tokens is frame, row, column, the last the fastest: indexing="ij".
+    """
+    _coordinates(x, grid)
+    row, frame, column = plain_coordinates((grid[1], grid[0], grid[2]), x.device)
+    return _on_grid(x, (frame, row, column), _counts(x), base)

@@ -1391,3 +1391,57 @@ class TableOf8192(_Self):
     def angles(self, x):
         places = torch.arange(x.shape[-2], device=x.device).clamp(max=8191)
         return super().angles(x)[..., places, :]
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class FusedBiasesRemembered(_Self):
+    """The joined weights are kept until a weight changes; a bias that changes is not noticed.
+
+    Join weights and biases in every call, as they are then.
+    """
+
+    known: ClassVar[tuple] = None, None
+
+    def joined(self, layers):
+        seen = [(x.weight.data_ptr(), x.weight._version) for x in layers]
+        if torch.is_grad_enabled() or self.known[0] != seen:
+            self.known = seen, super().joined(layers)
+        return self.known[1]
+
+
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class AnglesOfTheFirstDtype(_Self):
+    """The angles are kept in the dtype of the first call: after .double() they are still those of
+    float32.
+
+    Compute the angles in every call, in float64 for an input in float64.
+    """
+
+    known = None
+
+    def angles(self, x):
+        if self.known is None or self.known.shape[-2] < x.shape[-2]:
+            self.known = super().angles(x)
+        return self.known[..., : x.shape[-2], :].to(x.dtype)
+
+
+@mistake(of="SelfAttention", caught_by=test_self)
+class FusedWithoutBiases(_Self):
+    """With `fused` the biases of q, k and v are left out.
+
+    Give F.linear the biases as well, joined like the weights.
+    """
+
+    def joined(self, layers):
+        return super().joined(layers)[0], None
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class AnglesOfHalfTheExponent(_Self):
+    """The exponent of the angles lacks its 2: base**(-i/D), and the angles fall too slowly.
+
+    Pair i of a head of width D turns by p * base**(-2i/D).
+    """
+
+    def angles(self, x):
+        return plain_angles(x, None if self.rope_base is None else self.rope_base**0.5)

@@ -23,13 +23,16 @@ def pair(student, draw, device, name, *sizes, dtype=torch.float32, **options):
     return module, right
 
 
-def load(module, right, draw, dtype, identity=False, assign=False):
+def load(module, right, draw, dtype, identity=False, assign=False, part=""):
     """Load new weights into both; with `identity` into projections the identity, into norms 256.
 
     assign  whether the student's module gets new parameters, not only other numbers in its own
+    part    of the names of what is loaded; the rest stays as it is
     """
     state = {}
     for name, old in right.state_dict().items():
+        if part not in name:
+            continue
         new = draw.normal(*old.shape, dtype=dtype, scale=old.shape[-1] ** -0.5)
         if old.ndim == 1:  # a bias, or the weight of a norm
             new = draw.normal(*old.shape, dtype=dtype, scale=0.3) + ("bias" not in name)
@@ -40,7 +43,7 @@ def load(module, right, draw, dtype, identity=False, assign=False):
     module.load_state_dict(
         state, strict=False, assign=assign
     )  # buffers of the student's own are welcome
-    right.load_state_dict(state)
+    right.load_state_dict(right.state_dict() | state)
 
 
 def lacks(module, *names):

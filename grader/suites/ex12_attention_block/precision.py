@@ -12,7 +12,7 @@ from grader.judging import agree, gradcheck
 from .close_scores import close_scores_of_contexts, close_scores_of_tokens
 from .dropped import OpenWeights
 from .given_scores import far, products_of_256_agree
-from .modules import gradients, pair
+from .modules import gradients, load, pair
 
 EVEN = 4096.0  # the size of numbers beside whose squares, exact in float32, eps is nothing
 
@@ -39,6 +39,13 @@ def self_precision_agrees(student, draw, device, fused, dtype):
         least, _ = pair(student, draw, device, "SelfAttention", 4, 2, False, 100.0, dtype=dtype)
         least.fused = fused
         gradcheck(least, draw.normal(1, 2, 4, dtype=dtype).requires_grad_())
+        converted, of_converted = pair(student, draw, device, "SelfAttention", 12, 3, False, 10.0)
+        converted.fused = fused
+        converted(draw.normal(2, 5, 12))
+        converted.to(device, dtype)
+        load(converted, of_converted, draw, dtype)
+        x = draw.normal(2, 5, 12, dtype=dtype)
+        agree(converted(x), of_converted(x), says=f"output after .to({dtype})")
         OpenWeights(student, draw, device, 0.0, dtype).evaluated(None, "where dropout is 0")
     else:
         close_scores_of_tokens(student, draw, device, fused, dtype)

@@ -29,22 +29,25 @@ def never_expanded(student, draw, device):
         heads=(3, 1),
         batch=(2, 1),
         training=(True, False),
+        rank=(8, 40),  # of less and of more numbers than the keys and values of a token
     ):
         _not_expanded(student, draw, device, float32, **call)
 
 
 def not_expanded_in(student, draw, device, dtype, absorbed):
     """Check the absorbed way in float64 or bfloat16; float16 holds no number that is so large."""
-    usual = {"t": 2, "heads": 3, "batch": 2, "training": False}
+    usual = {"t": 2, "heads": 3, "batch": 2, "training": False, "rank": 8}
     for part in ("keys", "values") if absorbed and dtype in EXPANDED else ():
         for earlier, q_rank in ((8, None), (None, 7)):
             call = {"part": part, "earlier": earlier, "q_rank": q_rank} | usual
             _not_expanded(student, draw, device, dtype, **call)
 
 
-def _not_expanded(student, draw, device, dtype, earlier, t, part, q_rank, heads, batch, training):
+def _not_expanded(
+    student, draw, device, dtype, earlier, t, part, q_rank, heads, batch, training, rank
+):
     """Check one call."""
-    sizes = (10, heads, 6, 4, 5, 8, q_rank)
+    sizes = (10, heads, 6, 4, 5, rank, q_rank)
 
     def changed(state):
         change = {"keys": _loud_keys, "values": _loud_values}[part]
@@ -55,9 +58,9 @@ def _not_expanded(student, draw, device, dtype, earlier, t, part, q_rank, heads,
     layer.train(training)
     cache = seen = None
     if earlier is not None:
-        cache, seen = new_caches(student, device, batch, earlier + t, 8, 4, dtype)
+        cache, seen = new_caches(student, device, batch, earlier + t, rank, 4, dtype)
     if earlier:
-        latents = _cancelling(draw, batch, earlier, 8, dtype)
+        latents = _cancelling(draw, batch, earlier, rank, dtype)
         k_ropes = torch.zeros(batch, earlier, 4, dtype=dtype, device=device)
         append(cache, seen, latents, k_ropes)
     x = _tokens(draw, batch, t, 10, dtype)

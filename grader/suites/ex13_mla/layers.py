@@ -57,9 +57,9 @@ def expect_no_drawn_bias(layer):
     expect_no_more([name for name, x in biases.items() if isinstance(x, Tensor) and x.any()])
 
 
-def new_weights(draw, layer, right, sizes):
-    """Put other parameters into both layers, in float32, in place of those that were there."""
-    state = {name: _drawn(draw, shape, float32) for name, shape in parameters(sizes).items()}
+def new_weights(draw, layer, right, sizes, dtype=float32):
+    """Put other parameters into both layers in place of those that were there."""
+    state = {name: _drawn(draw, shape, dtype) for name, shape in parameters(sizes).items()}
     layer.load_state_dict(state, strict=False, assign=True)
     right.load_state_dict(state)
 

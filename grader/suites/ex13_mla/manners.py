@@ -55,6 +55,10 @@ def modes(student, draw, device, absorbed):
             new_weights(draw, layer, right, NARROW)
             says = "output once the weights have other numbers"
             agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
+            getattr(layer, "kv_b_proj.weight.data.neg_")()  # which no version number shows
+            right.multiply("kv_b_proj.weight", -1)
+            says = "output once a weight has other numbers"
+            agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
 
 
 def later_tokens(student, draw, device, absorbed):

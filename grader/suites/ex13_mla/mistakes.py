@@ -1527,3 +1527,58 @@ class ExpandedInHalf(_Layer):
     def absorbed(self, q_nope, *parts):
         half = q_nope.dtype.itemsize == 2
         return self.naive(q_nope, *parts) if half else super().absorbed(q_nope, *parts)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class ExpandedWhereThatIsLess(_Layer):
+    """Where a latent has more numbers than its keys and values, the absorbed way expands it.
+
+    With absorbed=True nothing is expanded, whatever the sizes.
+    """
+
+    def absorbed(self, *parts):
+        less = self.heads * (self.nope + self.value) < self.kv_rank
+        return self.naive(*parts) if less else super().absorbed(*parts)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class ExpansionKeptByVersion(_Layer):
+    """The expanding matrices are kept until the weight gets another version, and a change of .data
+    gives it none.
+
+    Keep nothing from one call to the next: read the weights in every call.
+    """
+
+    known = None
+
+    def expansion(self):
+        weight = self.kv_b_proj.weight
+        seen = weight.data_ptr(), weight._version, weight.dtype
+        if torch.is_grad_enabled() or self.known is None or self.known[0] != seen:
+            self.known = seen, tuple(x.clone() for x in super().expansion())
+        return self.known[1]
+
+
+@mistake(of=OF, caught_by=test_float64)
+class TurnedByTheFirstDtype(_Layer):
+    """The rotation keeps the angles of its first call: after .double() they are those of float32.
+
+    Compute the angles in every call, in float64 for an input in float64.
+    """
+
+    dtype = None
+
+    def rotate(self, x, start):
+        self.dtype = self.dtype or torch.promote_types(x.dtype, torch.float32)
+        return super().rotate(x.to(self.dtype), start).to(x.dtype)
+
+
+@mistake(of=OF, caught_by=test_values)
+class KeyNotRotated(_Layer):
+    """The shared key is not rotated, only the queries are.
+
+    Rotate both, each to its own position: then a score knows how far they are apart.
+    """
+
+    def rotate_key(self, x, start):
+        return x

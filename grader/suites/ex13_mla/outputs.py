@@ -1,6 +1,7 @@
 """Compares the layer without a cache, and in several dtypes."""
 
 import pytest
+from torch import float32
 
 from grader.judging import Hard, agree, backward, gradcheck
 from reference import raised
@@ -9,7 +10,7 @@ from .caches import multiply, new_caches
 from .cases import FAR, LAYERS, NARROW, PLAIN, TRAINED
 from .expanded import not_expanded_in
 from .extremes import close_scores
-from .layers import new_layers, parameters
+from .layers import new_layers, new_weights, parameters
 from .texts import read_far, read_text
 from .together import chunks_together, texts_together
 
@@ -68,6 +69,18 @@ def agree_large_queries(student, draw, device, q_rank, dtype, absorbed):
     agree(layer(x, absorbed=absorbed), raised(right, x, absorbed=absorbed))
 
 
+def agree_converted(student, draw, device, sizes, dtype, absorbed):
+    """Compare the output of a layer that was called in float32 and then converted."""
+    layer, right = new_layers(student, draw, device, sizes, float32)
+    x = draw.normal(2, 5, sizes[0])
+    layer(x, absorbed=absorbed)
+    layer.to(device, dtype)
+    new_weights(draw, layer, right, sizes, dtype)
+    says = f"output after .to({dtype})"
+    x = x.to(dtype)
+    agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=says)
+
+
 def agree_changed_cache(student, draw, device, sizes, dtype, absorbed):
     """Compare the output after other numbers were written into the cache."""
     layer, right = new_layers(student, draw, device, sizes, dtype)
@@ -90,6 +103,7 @@ DIGITS = [  # of a layer in float64
     *_named(read_far, ()),
     *_named(agree_gradients, *TRAINED),
     *_named(agree_differences, ()),
+    *_named(agree_converted, (NARROW,)),
     *_named(not_expanded_in, ()),
     *_named(texts_together, ()),
     *_named(chunks_together, ()),

@@ -1335,3 +1335,116 @@ class BlocksOfOneViewed(PlainPagedKVCache):
             heads, t, width = k.shape
             k = k.reshape(t, heads, width).transpose(0, 1)
         super().append(sequence, k, v)
+
+
+@mistake(of="PagedKVCache", caught_by=test_blocks)
+class TableOfOneMemory(PlainPagedKVCache):
+    """A table is a view of a row that serves again for a later sequence: what was returned changes.
+
+    Return a new tensor: torch.tensor(table, dtype=torch.int64).
+    """
+
+    def __init__(self, num_blocks, *sizes, **options):
+        super().__init__(num_blocks, *sizes, **options)
+        self.rows_of, self.spare = {}, []
+        self.one_row = (num_blocks,)
+
+    def block_table(self, sequence):
+        table = super().block_table(sequence)
+        if sequence not in self.rows_of:
+            fresh = torch.zeros(self.one_row, dtype=torch.int64)
+            self.rows_of[sequence] = self.spare.pop() if self.spare else fresh
+        self.rows_of[sequence][: len(table)] = table
+        return self.rows_of[sequence][: len(table)]
+
+    def append(self, sequence, k, v):
+        super().append(sequence, k, v)
+        self.block_table(sequence)
+
+    def free(self, sequence):
+        super().free(sequence)
+        if sequence in self.rows_of:
+            self.spare.append(self.rows_of.pop(sequence))
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class PoolsMadeAnewWhenEmpty(PlainPagedKVCache):
+    """Once the last block has come back, the pools are made anew.
+
+    Whoever holds keys and values looks at those of before. Make the pools once, and write in place.
+    """
+
+    def free(self, sequence):
+        super().free(sequence)
+        if self.free_blocks == self.num_blocks:
+            self.keys, self.values = torch.zeros_like(self.keys), torch.zeros_like(self.values)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def padded_with_the_first_place(q, cache, sequences):
+    """Shorter sequences are filled up with the first place of the pools, whose value gets weight 0.
+
+    NaN that lies there makes the output NaN, for 0 * NaN is NaN. Fill up with zeros, or attend to
+    each sequence by itself.
+    """
+    longest = max((cache.length(sequence) for sequence in sequences), default=0)
+
+    def attend(q, k, v):
+        missing = longest - k.shape[1]
+        hidden = torch.arange(longest) >= k.shape[1]
+        first = [pool[0, 0][:, None].expand(-1, missing, -1) for pool in (cache.keys, cache.values)]
+        k, v = (torch.cat(pair, 1) for pair in zip((k, v), first, strict=True))
+        return _attention(q, k, v, hidden)
+
+    return _rows(q, cache, sequences, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_half)
+def past_in_the_dtype_of_q(q, k, v, cache, sequence, chunk_size):
+    """Keys and values of the cache are converted to the dtype of q, which may be narrower.
+
+    Convert all three to float32 (q in float64: to float64), and the output to the dtype of q.
+    """
+
+    def attend(q, k, v):
+        return _causal(q, k.to(q.dtype), v.to(q.dtype))
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_half)
+def one_chunk_attends_to_what_came(q, k, v, cache, sequence, chunk_size):
+    """A prompt of one chunk without a past attends to k and v, not to what the cache holds of them.
+
+    The cache rounds to its own dtype. Attend to cache.gather(sequence) in every chunk.
+    """
+    if q.shape[1] > chunk_size or cache.length(sequence):
+        return _chunks(q, k, v, cache, sequence, chunk_size, _causal)
+    cache.append(sequence, k, v)
+    return _causal(q, k, v)
+
+
+@mistake(of="PagedKVCache", caught_by=test_cache)
+class PlaceCountedFromTheAppend(PlainPagedKVCache):
+    """The place in a block is counted from the first token of the append, not of the sequence.
+
+    Token p of the sequence lies at place p % block_size: count on from the length.
+    """
+
+    def write(self, rows, k, v):
+        size = self.block_size
+        super().write([row // size * size + i % size for i, row in enumerate(rows)], k, v)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
+def values_by_the_bounds_of_queries(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The values are cut by cu_seqlens_q: they fit the keys only where the lengths are equal.
+
+    Cut keys and values by cu_seqlens_k.
+    """
+    output = q.new_zeros(*q.shape[:2], v.shape[2])
+    bounds = zip(pairwise(cu_seqlens_q.tolist()), pairwise(cu_seqlens_k.tolist()), strict=True)
+    for (q0, q1), (k0, k1) in bounds:
+        one = (x.transpose(0, 1) for x in (q[q0:q1], k[k0:k1], v[q0:q1]))
+        output[q0:q1] = _causal(*one).transpose(0, 1)
+    return output
