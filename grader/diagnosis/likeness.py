@@ -14,6 +14,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MATCH_RTOL = 0.02  # of the distance from the right answer
 MIN_DISTINCT = 4  # different wrong values: a match of fewer may be chance
+_NUMBERS = re.compile(r"\b\d+\b")
+_QUOTED_MESSAGE = re.compile(r"(?<= does not name )([^:]+): .*")
 _NUMBERS_FOR_BOOLEANS = re.compile(r"\b(?:u?int|b?float)\d+(?=, but should be bool\b)")
 
 
@@ -51,9 +53,20 @@ def _are_truth_values(one: Array, other: Array) -> bool:
     return all(x.dtype != bool and bool(((x == 0) | (x == 1)).all()) for x in (one, other))
 
 
-def _hide_number_dtype(fault: StudentFault) -> str:
-    """Return the fault's sentence; which numbers stand for booleans makes no difference."""
-    return _NUMBERS_FOR_BOOLEANS.sub("numbers", str(fault).partition("\n")[0])
+def _hide_chosen_words(fault: StudentFault) -> str:
+    """Return the fault's sentence without what answers with one mistake may choose differently.
+
+    That is which numbers stand for booleans, the words of a message, and the numbers in a call.
+    """
+    line = str(fault).partition("\n")[0]
+    start = line.rfind("  [") if "  [" in line else len(line)  # of the call
+    sentence = _QUOTED_MESSAGE.sub(r"\1", _NUMBERS_FOR_BOOLEANS.sub("numbers", line[:start]))
+    return sentence + _hide_call_numbers(line[start:])
+
+
+def _hide_call_numbers(call: str) -> str:
+    """Return a call without its numbers, which an answer may have chosen: that of a sequence."""
+    return _NUMBERS.sub("#", call)
 
 
 def are_judged_faults_alike(one: StudentFault | None, other: StudentFault | None) -> bool:
@@ -62,9 +75,11 @@ def are_judged_faults_alike(one: StudentFault | None, other: StudentFault | None
         return one is other
     a, b = one.differs, other.differs
     if a is None or b is None:
-        same = a is b and _hide_number_dtype(one) == _hide_number_dtype(other)
+        same = a is b and _hide_chosen_words(one) == _hide_chosen_words(other)
         return same and are_judged_answers_alike(one.came, other.came)
-    if (a.subject, a.call, a.got.shape) != (b.subject, b.call, b.got.shape):
+    if (a.subject, a.got.shape) != (b.subject, b.got.shape):
+        return False
+    if _hide_call_numbers(a.call) != _hide_call_numbers(b.call):
         return False
     between = measure_judged_distance(a.got, b.got)
     return between < np.inf and between <= MATCH_RTOL * measure_judged_distance(a.got, a.exact)

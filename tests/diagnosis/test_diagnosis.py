@@ -5,6 +5,7 @@ That every mistake of the catalogue is named as itself is held in tests/suites.
 
 import math
 from functools import cache
+from itertools import count
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.reporting import locations
 from grader.worker.parent.in_process import call_without_wall
+from reference.ex16_paged_cache import PlainPagedKVCache
 
 
 @cache
@@ -184,6 +186,43 @@ def test_an_answer_with_nan_is_like_one_with_nan_in_the_same_places(other, alike
         return fault
 
     assert likeness.are_judged_faults_alike(came_out([1.0, math.nan]), came_out(other)) is alike
+
+
+class BlocksLostInOtherWords(PlainPagedKVCache):
+    """Sequences are counted from 1, and a full pool is told in other words."""
+
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        self.numbers = count(1)
+
+    def take(self, needed):
+        if needed > self.free_blocks:
+            raise ValueError(f"wanted {needed}, left {self.free_blocks}")
+        return super().take(needed)
+
+    def free(self, sequence):
+        self.check(sequence)
+        del self.tables[sequence], self.lengths[sequence]
+
+
+def test_the_numbers_and_words_that_an_answer_may_choose_hide_no_mistake():
+    told = named("ex16_paged_cache", PagedKVCache=BlocksLostInOtherWords)
+    assert "test_refused" in told
+    assert told["test_blocks"] == ("BlocksKept",)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("wrong  [gather(1)]", "wrong  [gather(0)]", True),
+        ("wrong  [gather(float32 (1,))]", "wrong  [gather(float64 (1,))]", False),
+        ("is 1  [gather(1)]", "is 2  [gather(1)]", False),
+        ("the ValueError does not name 2: 'full'", "the ValueError does not name 2: 'no'", True),
+        ("the ValueError does not name 2: 'full'", "the ValueError does not name 3: 'full'", False),
+    ],
+)
+def test_sentences_are_alike_but_for_what_an_answer_may_choose(one, other, alike):
+    assert likeness.are_judged_faults_alike(StudentFault(one), StudentFault(other)) is alike
 
 
 def test_what_a_mistake_keeps_does_not_outlive_its_use():

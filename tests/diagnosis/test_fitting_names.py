@@ -3,9 +3,12 @@
 import pytest
 import torch
 
+from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
+from grader.diagnosis.trial_run import find_difference, run_trial
+from grader.judging import suite_runner
 from grader.judging.judge import Judge
 from tests.diagnosis.test_diagnosis import judged
 
@@ -39,3 +42,22 @@ def test_weights_times_the_mask_have_their_name_on_all_draws(seed):
     trials = trials_of(multiplied_by_the_mask, seed)
     assert trials.find_first_wrong(mistake) is not None
     assert trials.keep_fitting([mistake]) == [mistake]
+
+
+def test_what_lies_behind_the_last_token_of_a_cache_is_the_answers_business():
+    slug = "ex13_mla"
+    exercise = catalog.find_catalog_exercise(slug)
+    module = load_solution_to_prove(exercise)
+
+    class Uncleared(module.LatentCache):
+        def __init__(self, *sizes, **options):
+            super().__init__(*sizes, **options)
+            self.latents.fill_(7.0)
+            self.k_ropes.fill_(7.0)
+
+    other = judged(slug, LatentCache=Uncleared).student
+    judge = judged(slug)
+    for trial in suite_runner.list_suite_trials(exercise):
+        for number in range(10):
+            one, two = (run_trial(judge, s, trial, number) for s in (judge.student, other))
+            assert find_difference(one, two) is None

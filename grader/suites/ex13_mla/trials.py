@@ -85,7 +85,7 @@ def chunks(student, draw):
         cache = draw.choice(*caches)
         for seen in called(layer, x, cache, draw.choice(False, True)):
             yield Summed([seen])
-        yield attempt(lambda cache=cache: [cache.length, cache.latents, _products(cache)])
+        yield attempt(lambda cache=cache: [cache.length, *_held(cache)])
         if draw.integer(0, 5) == 0:
             cache.reset()
 
@@ -143,7 +143,8 @@ def _seen(cache):
         yield attempt(lambda name=name: getattr(cache, name)[:, : cache.length])
 
 
-def _products(cache):
-    """Dot products of the keys: in which order their places are kept is the layer's business."""
-    keys = cache.k_ropes.double()
-    return Summed([keys @ keys.mT])
+def _held(cache):
+    """The latents that a cache holds, and dot products of its keys: in which order the places of a
+    key are kept, and what lies behind the last, is the answer's business."""
+    keys = cache.k_ropes[:, : cache.length].double()
+    return cache.latents[:, : cache.length], Summed([keys @ keys.mT])
