@@ -184,9 +184,9 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
         hides(ATTENTION(*low, some), *low, some, "for very low scores of 300 keys")
     some = draw.keep(2, 6, 5, 9)
     some[..., :3, 8], some[..., 3:, 8] = False, True  # the last key, which some queries see
-    spoilt = [x.index_fill(-2, torch.tensor(8, device=device), nan) for x in (k, v)]
     right = ATTENTION(q[..., :3, :], k, v, some[..., :3, :])
-    output = student.grouped_query_attention(q, spoilt[0], v, some)[..., :3, :]
+    spoilt = k.index_fill(-2, torch.tensor(8, device=device), nan)
+    output = student.grouped_query_attention(q, spoilt, v, some)[..., :3, :]
     agree(output.to(dtype), right, says="output of queries from which a key of NaN is hidden")
     layer_agrees(student, draw, device, dtype, *draw.low(5, 5, 4, dtype), "very low scores")
 
