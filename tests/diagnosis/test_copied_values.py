@@ -112,3 +112,11 @@ def test_a_row_that_is_nan_in_both_is_not_compared_coarsely():
     assert compare_numbers_coarsely(one, spread) == ""
     assert compare_numbers_coarsely(one, clean) != ""
     assert compare_numbers_coarsely(one, other) != ""
+
+
+@pytest.mark.parametrize(("other", "alike"), [(1e-6, True), (1e-3, False)])
+def test_of_a_gradient_that_is_zero_only_rounding_is_left(other, alike):
+    """Each answer rounds in its own way, by as much as the other gradients are large."""
+    one, two = (Summed([torch.tensor([x, 0.0]), torch.tensor([4.0])]) for x in (-1e-6, other))
+    assert (not compare_numbers_coarsely(copy_value(one), copy_value(two))) is alike
+    assert compare_numbers_coarsely(copy_value(list(one)), copy_value(list(two)))
