@@ -23,7 +23,7 @@ def grading(tmp_path):
     answers.mkdir(), folder.mkdir()
     (answers / "ex01_softmax.py").write_text(ANSWER, encoding="utf-8")
     command = [sys.executable, "-m", "grader", "grade", "ex01", "--submission", str(answers),
-               "--isolation", "process"]  # fmt: skip
+               "--isolation", "process", "--fresh"]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=ROOT, env=os.environ | {"TMPDIR": str(folder)}, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True,
