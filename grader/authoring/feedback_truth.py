@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice, zip_longest
 from types import ModuleType
+from typing import Any
 
 from grader.authoring.feedback_answers import WrongAnswer
-from grader.authoring.side_by_side import Input, SideBySide, TrialValues
+from grader.authoring.side_by_side import Input, RaisedValue, SideBySide, TrialValues
 from grader.core.records import Exercise
 from grader.diagnosis.coarse_values import compare_numbers_coarsely, has_half_precision
 from grader.diagnosis.copied_values import Numbers
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging.marks import Mistake, Trial
+from grader.judging.trials import RAISES
 from grader.worker.parent.in_process import load_text_without_wall
 
 INPUT_SECONDS = 10.0  # of the processor, for one input of a trial
@@ -158,16 +160,25 @@ class NameTruth:
         """Return the failing inputs on which the named mistake gives other values than the answer.
 
         Values are compared up to the first wrong one of the trial; the rest may follow from it.
+        Where the answer raises and the named mistake is right, the answer may have another mistake
+        besides; but of a mistake that has the answer's values nowhere, nothing shows.
         """
         other = SideBySide(self._exercise, named, self._trials, INPUT_SECONDS, known_right=False)
-        found = []
+        found, beside = list[TrialValues](), list[TrialValues]()
         for one, told in failing.items():
             pairs = zip_longest(run.side.right_values(*one), other.right_values(*one))
             for place, (ours, theirs) in enumerate(islice(pairs, told.place + 1)):
                 if why := compare_numbers_coarsely(ours, theirs):
-                    found.append(replace(told, why=f"value {place}: {why}"))
+                    differs = replace(told, why=f"value {place}: {why}")
+                    kind = beside if self._is_raised_beside(one, place, ours, theirs) else found
+                    kind.append(differs)
                     break
-        return found
+        return beside if len(beside) == len(failing) else found
+
+    def _is_raised_beside(self, one: Input, place: int, ours: Any, theirs: Any) -> bool:
+        raised = isinstance(ours, RaisedValue) or str(ours).startswith(RAISES)
+        right = next(islice(self._right.right_values(*one), place, None), None)
+        return raised and not compare_numbers_coarsely(right, theirs)
 
     def _is_special(self, one: Input, told: TrialValues | None) -> bool:
         """Return whether an input has half precision, or fails only on the device meta."""

@@ -34,12 +34,14 @@ def compare_numbers_coarsely(one: Any, other: Any, noise: float = 0.0) -> str:
             return _compare_arrays_coarsely(one, other, noise)
         case (Numbers(data=data), None) | (None, Numbers(data=data)) if not data.any():
             return ""
-        case Items(), Items() if len(one.items) == len(other.items):
+        case Items(), Items() if (one.keys, len(one.items)) == (other.keys, len(other.items)):
             pairs = zip(one.items, other.items, strict=True)
             if one.kind == Summed.__name__:
                 noise = NOISE * find_largest_copied_number(one)
             told = (compare_numbers_coarsely(a, b, noise) for a, b in pairs)
             return next((f"[{i}]: {why}" for i, why in enumerate(told) if why), "")
+        case Items(), Items():  # which hold tensors, so that `==` would raise
+            return f"{other}, not {one}"
         case (Items(items=items), None) | (None, Items(items=items)):
             told = (compare_numbers_coarsely(item, None) for item in items)
             return next((why for why in told if why), "")

@@ -19,6 +19,7 @@ from grader.diagnosis.trial_run import (
     WantedInput,
     find_difference,
     has_last_of,
+    has_raised,
     run_trial,
 )
 from grader.judging.judge import Judge
@@ -37,8 +38,12 @@ class Shown(Enum):
     """Whether a mistake shows on an input on which the student's answer is wrong."""
 
     NOT = "it has the right value where the student's is wrong"
+    BESIDE = "it has the right value where the student's call raises, as another mistake may do"
     AS_GIVEN = "it has the student's values"
     OTHERWISE = "it has other values"
+
+
+_RIGHT = frozenset({Shown.NOT, Shown.BESIDE})
 
 
 class _FailingInputs:
@@ -86,9 +91,21 @@ class NameTrials:
         return [m for m in fit if self._is_right_elsewhere(m)]
 
     def find_unexplained(self, mistake: Mistake) -> TrialInput | None:
-        """Return the first input on which a mistake has other values than the student's answer."""
-        failing = self._list_failing_inputs(mistake)
-        return next((one for one, came in failing if not self._gives(mistake, one, came)), None)
+        """Return the first input on which a mistake has other values than the student's answer.
+
+        Where the student's call raises and the mistake is right, the answer may have another
+        mistake; but of one that has the student's values nowhere, nothing shows.
+        """
+        beside: list[TrialInput] = []
+        for one, came in self._list_failing_inputs(mistake):
+            match self._compare(mistake, one, came):
+                case Shown.BESIDE:
+                    beside.append(one)
+                case Shown.NOT | Shown.OTHERWISE:
+                    return one
+        # The list holds what was read above.
+        explained = len(list(self._list_failing_inputs(mistake))) > len(beside)
+        return None if explained or not beside else beside[0]
 
     def find_first_wrong(self, mistake: Mistake) -> TrialInput | None:
         """Return the first input on which the answer is wrong, of those that a mistake is asked."""
@@ -157,7 +174,7 @@ class NameTrials:
             self._compare(m, key, found[0][1]) if m.of in key[0].of else Shown.NOT
             for m in (one, other)
         }
-        return Shown.NOT not in shown or Shown.AS_GIVEN in shown
+        return shown.isdisjoint(_RIGHT) or Shown.AS_GIVEN in shown
 
     def _gives(self, mistake: Mistake, one: TrialInput, came: list[Any]) -> bool:
         return self._compare(mistake, one, came) is Shown.AS_GIVEN
@@ -175,8 +192,8 @@ class NameTrials:
             right = self._wanted.get(one, []) if place == len(came) - 1 else []
             self._shown[mistake.id, one] = (
                 Shown.AS_GIVEN if place is None
-                else Shown.NOT if len(theirs) == len(came) and has_last_of(theirs, right)
-                else Shown.OTHERWISE
+                else Shown.OTHERWISE if len(theirs) < len(came) or not has_last_of(theirs, right)
+                else Shown.BESIDE if has_raised(came) else Shown.NOT
             )  # fmt: skip
         return self._shown[mistake.id, one]
 

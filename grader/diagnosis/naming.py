@@ -26,6 +26,7 @@ from grader.judging.case import LastCall, StudentFault
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import Mistake
 from grader.judging.student_calls import StudentObject
+from grader.judging.trials import name_raised_kind
 
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
 MAX_COMPARED_CASES = 3  # the same, where a match may be chance
@@ -191,16 +192,26 @@ def _fits_other_failures(
 ) -> bool:  # fmt: skip
     """Return whether a mistake gives the student's faults in all other failed checks calling it.
 
-    How half precision and float64 are treated is a habit of its own: unless `any_precision`, a
-    mistake that was found in float32 need not share it.
+    Where the student's call raises and the mistake is right, the answer may have another mistake,
+    unless the failure to be explained is an exception itself. How half precision and float64 are
+    treated is a habit of its own: unless `any_precision`, a mistake that was found in float32 need
+    not share it.
     """
-    return all(
-        is_fault_like_that_of_mistake(other.fault, known.fault(mistake, judge, other.case))
+    others = (
+        other
         for other in judge.failures
         if other is not failure
         and not other.calls.isdisjoint(known.names(mistake))
         and (any_precision or is_of_precision(failure) or not is_of_precision(other))
     )
+    beside = not failure.fault.kind
+    for other in others:
+        fault = known.fault(mistake, judge, other.case)
+        if not is_fault_like_that_of_mistake(other.fault, fault) and not (
+            beside and other.fault.kind and fault is None
+        ):
+            return False
+    return True
 
 
 def is_of_precision(failure: CheckFailure) -> bool:
@@ -215,8 +226,9 @@ def _is_nan_of_precision(failure: CheckFailure) -> bool:
 
 def is_fault_like_that_of_mistake(one: StudentFault, other: StudentFault | None) -> bool:
     """Return whether two faults are alike; two errors of one kind may have other messages."""
-    raised = other is not None and bool(one.kind) and one.kind == other.kind
-    return raised or likeness.are_judged_faults_alike(one, other)
+    if other is not None and one.kind and name_raised_kind(one) == name_raised_kind(other):
+        return True
+    return likeness.are_judged_faults_alike(one, other)
 
 
 def _does_mistake_pass_what_passed(

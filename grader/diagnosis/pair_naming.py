@@ -82,7 +82,7 @@ def _name_mistakes_of_each_failure(
             failure, judge, known, without=asked, trials=trials, runs=runs
         )
         found = [m for m in fitting if m.of in failure.calls]
-        if naming.is_of_precision(failure):
+        if naming.is_of_precision(failure) or failure.fault.kind:  # it may be another mistake's
             first = _take_first_case_to_name(failure)
             found = naming.keep_same_fault(first, found, judge, known, any_words=True)
         if not naming.shows_nothing_of_mistake(failure):

@@ -12,9 +12,9 @@ from grader.judging.case import MetaLeftOut, find_case
 from grader.judging.judge import Judge
 from grader.judging.marks import Check, CheckCase, Trial
 from grader.judging.student import Student
+from grader.judging.trials import RAISES, name_raised_kind
 
 LEFT_OUT = "the rest is left out"  # the last value where a call on the device meta is
-RAISES = "raises "  # begins the last value where an exception ended the trial
 _TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
 TrialInput = tuple[Trial, int]  # and the number of the draw
 
@@ -37,10 +37,7 @@ class WantedInput:
         came = run_trial(judge, student, *self.input, self.values, len(self.values))
         if find_difference(self.values, came) is None:
             return ""
-        match came:
-            case [*_, str(last)] if last.startswith(RAISES):
-                return last.removeprefix(RAISES)
-        return "wrong"
+        return str(came[-1]).removeprefix(RAISES) if has_raised(came) else "wrong"
 
 
 def run_trial(
@@ -63,9 +60,9 @@ def run_trial(
     )
     try:
         if fault := judge.ask(student, case, str(number)):
-            found.append(f"{RAISES}{fault.kind or type(fault).__name__}")
+            found.append(RAISES + name_raised_kind(fault))
     except Exception as error:  # a script may ask what only a module in this process can do
-        found.append(f"{RAISES}{type(error).__name__}")
+        found.append(RAISES + name_raised_kind(error))
     return found
 
 
@@ -73,6 +70,11 @@ def find_difference(one: Sequence[Any], other: Sequence[Any]) -> int | None:
     """Return the first place at which two answers have other values; None if there is none."""
     pairs = enumerate(zip_longest(one, other))
     return next((n for n, (a, b) in pairs if compare_numbers_coarsely(a, b)), None)
+
+
+def has_raised(values: Sequence[Any]) -> bool:
+    """Return whether an exception is the last value."""
+    return bool(values) and isinstance(values[-1], str) and values[-1].startswith(RAISES)
 
 
 def has_last_of(values: Sequence[Any], like: Sequence[Any]) -> bool:

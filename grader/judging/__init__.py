@@ -17,6 +17,8 @@ from grader.judging.trials import (
     called,
     differentiated,
     gradients,
+    name_raised_kind,
+    parameter_gradients,
     parameter_shapes,
 )
 from grader.worker.child.chain import Chain
@@ -43,7 +45,9 @@ __all__ = [
     "lasting",
     "mended_in_place",
     "mistake",
+    "name_raised_kind",
     "on_meta",
+    "parameter_gradients",
     "parameter_shapes",
     "passes",
     "rejects",

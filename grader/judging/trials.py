@@ -1,6 +1,9 @@
 """Calls for trials: each yields all that a caller can see of its result."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -9,16 +12,30 @@ from torch import Tensor
 
 from grader.judging.case import StudentFault
 from grader.judging.draw import Draw
+from grader.judging.student_calls import StudentObject
+from grader.worker.child.raised import VALUE_ERROR_MARK
+
+_PARAMETER = re.compile(r"(.+\.)?weight|.+\.bias")  # PyTorch's names; a mask may be "bias"
+RAISES = "raises "  # begins what stands for an exception
 
 
 def attempt(call: Callable[[], Any]) -> Any:
     """Return a call's answer, or the name of the exception that the call raises."""
     try:
         return call()
-    except StudentFault as fault:  # raised behind a wall
-        return f"raises {fault.kind or type(fault).__name__}"
     except Exception as error:  # whatever a wrong answer raises is what the trial tells apart
-        return f"raises {type(error).__name__}"
+        return RAISES + name_raised_kind(error)
+
+
+def name_raised_kind(error: Exception) -> str:
+    """Return the kind of an exception; "ValueError" for a class that is derived from it.
+
+    A `StudentFault` was raised behind a wall; its kind is that of the answer's own exception.
+    """
+    kind = error.kind if isinstance(error, StudentFault) else ""
+    if isinstance(error, ValueError) or kind.endswith(VALUE_ERROR_MARK):
+        return ValueError.__name__
+    return kind or type(error).__name__
 
 
 def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -28,8 +45,36 @@ def called(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[Any]
 
 
 def parameter_shapes(module: Any) -> dict[str, tuple[int, ...]]:
-    """Return the names and shapes of what a module's checkpoint has."""
-    return {name: tuple(x.shape) for name, x in sorted(module.state_dict().items())}
+    """Return the names and shapes of a module's parameters, by name; its buffers are its own."""
+    state = sorted(module.state_dict().items())
+    return {name: tuple(x.shape) for name, x in state if _PARAMETER.fullmatch(name)}
+
+
+def parameter_gradients(
+    draw: Draw, module: Any, *args: Any, without: Sequence[str] = (), **kwargs: Any
+) -> Any:
+    """Return the gradients of a module's parameters through one call, in the order of their names.
+
+    without  names of parameters that are left out
+    """
+    module.zero_grad()
+    given = [x.detach().clone() if isinstance(x, Tensor) else x for x in args]
+    for x in filter(_is_trial_differentiable, given):
+        x.requires_grad_()
+    result = attempt(lambda: module(*given, **kwargs))
+    total = _sum_trial_outputs(draw, result)
+    if not total.requires_grad:
+        return None
+    names = [f"{name}.grad" for name in parameter_shapes(module) if name not in without]
+    if (failed := attempt(total.backward)) is not None:
+        return failed
+    behind_wall = isinstance(module, StudentObject)
+    read = module.read_each if behind_wall else partial(map, _get_attribute(module))
+    return attempt(lambda: Summed(read(names)))
+
+
+def _get_attribute(module: Any) -> Callable[[str], Any]:
+    return lambda name: attrgetter(name)(module)
 
 
 class Summed(list[Any]):
@@ -54,14 +99,20 @@ def differentiated(
 
 def gradients(draw: Draw, result: Any, leaves: Sequence[Tensor]) -> Any:
     """Return the gradients of `leaves` (None for a leaf without one) through `result`."""
+    total = _sum_trial_outputs(draw, result)
+    if not total.requires_grad:
+        return None
+    return attempt(lambda: Summed(torch.autograd.grad(total, leaves, allow_unused=True)))
+
+
+def _sum_trial_outputs(draw: Draw, result: Any) -> Tensor:
+    """Return the sum of every output that requires a gradient, times drawn weights."""
     total = torch.zeros((), dtype=torch.float64)
     for x in _list_trial_outputs(result):
         weights = draw.normal(*x.shape, dtype=torch.float64)
         if x.requires_grad:
             total = total + (x.double() * weights).sum()
-    if not total.requires_grad:
-        return None
-    return attempt(lambda: Summed(torch.autograd.grad(total, leaves, allow_unused=True)))
+    return total
 
 
 def _is_trial_differentiable(x: Any) -> bool:

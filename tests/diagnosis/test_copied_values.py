@@ -120,3 +120,16 @@ def test_of_a_gradient_that_is_zero_only_rounding_is_left(other, alike):
     one, two = (Summed([torch.tensor([x, 0.0]), torch.tensor([4.0])]) for x in (-1e-6, other))
     assert (not compare_numbers_coarsely(copy_value(one), copy_value(two))) is alike
     assert compare_numbers_coarsely(copy_value(list(one)), copy_value(list(two)))
+
+
+@pytest.mark.parametrize(
+    ("right", "got"),
+    [
+        ([tensor([1.0, 2.0])], [tensor([1.0, 2.0]), tensor([3.0, 4.0])]),
+        ({"weight": tensor([1.0, 2.0])}, {"mask": tensor([1.0, 2.0])}),
+        ({"weight": tensor([1.0])}, {"mask": tensor([1.0]), "weight": tensor([1.0])}),
+    ],
+)
+def test_values_of_another_number_or_with_other_names_differ(right, got):
+    assert compare_numbers_coarsely(copy_value(right), copy_value(got))
+    assert not compare_numbers_coarsely(copy_value(got), copy_value(got))

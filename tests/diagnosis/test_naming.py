@@ -460,3 +460,21 @@ def test_half_precision_that_is_not_raised_is_rounded_as_students_round_it(slug)
     answer = wrong.answer(q, k, v)
     output = answer[0] if isinstance(answer, tuple) else answer
     assert torch.equal(output, torch.softmax(scores, -1) @ v)
+
+
+def tiled_heads(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Heads are tiled, and a mask of one dimension is not taken."""
+    if keep is not None and keep.dim() == 1:
+        raise IndexError("a dimension that is not there")
+    k, v = (torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in (k, v))
+    right = load_solution_for_judging(catalog.find_catalog_exercise("ex08_cuda_sdpa"))
+    return right.fast_attention(q, k, v, keep, causal, scale, bias)
+
+
+def test_a_mistake_is_named_beside_an_exception_that_it_does_not_explain():
+    judge = judged("ex08_cuda_sdpa", fast_attention=tiled_heads)
+    raised = {f.check for f in judge.failures if f.fault.kind == "IndexError"}
+    found = name_mistakes_behind_failures(judge, catalogue("ex08_cuda_sdpa"))
+    assert raised
+    assert found["test_groups"].mistakes[0].id == "tiled"
+    assert not any(found[check].mistakes for check in raised)

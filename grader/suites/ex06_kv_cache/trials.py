@@ -7,6 +7,7 @@ from grader.judging import (
     called,
     differentiated,
     gradients,
+    parameter_gradients,
     parameter_shapes,
     trial,
 )
@@ -119,15 +120,14 @@ def layer_and_caches(student, draw):
         {
             n: draw.normal(*shape, dtype=dtype, scale=scale)
             for n, shape in zip(names, shapes, strict=True)
-        }
+        },
+        strict=False,  # a layer may have buffers of its own
     )
     draw.choice(layer.eval, layer.train)()
     if draw.choice(True, False, False):
-        x = draw.normal(s["B"], s["Lt"], width, dtype=dtype).requires_grad_()
-        output = attempt(lambda: layer(x))
-        yield output
-        yield gradients(draw, output, [x])
-        yield [p.grad for p in layer.parameters()]
+        x = draw.normal(s["B"], s["Lt"], width, dtype=dtype)
+        yield from differentiated(draw, layer, x)
+        yield parameter_gradients(draw, layer, x)
         return
     layer.requires_grad_(False)
     places = s["Lo"] + s["Lt"] + draw.choice(0, 1)

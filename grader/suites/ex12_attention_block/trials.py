@@ -3,7 +3,14 @@
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import attempt, called, gradients, parameter_shapes, trial
+from grader.judging import (
+    attempt,
+    called,
+    gradients,
+    parameter_gradients,
+    parameter_shapes,
+    trial,
+)
 
 HALVES = (float16, bfloat16)
 DTYPES = (*HALVES, float32, float32, float64)
@@ -36,10 +43,10 @@ def loaded(draw, make, dtype):
     """A module with weights of its own, in a dtype and in one of the modes."""
     module = make()
     state = {}
-    for name, old in sorted(module.state_dict().items()):
-        scale = old.shape[-1] ** -0.5 if old.ndim > 1 else 0.5
-        state[name] = draw.normal(*old.shape, scale=scale) + ("norm" in name)
-    module.load_state_dict(state)
+    for name, shape in parameter_shapes(module).items():
+        scale = shape[-1] ** -0.5 if len(shape) > 1 else 0.5
+        state[name] = draw.normal(*shape, scale=scale) + ("norm" in name)
+    module.load_state_dict(state, strict=False)  # a module may have buffers of its own
     draw.choice(module.eval, module.train)()
     module.to(dtype)
     return module
@@ -52,7 +59,8 @@ def asked(draw, module, *inputs):
     output = attempt(lambda: module(*given))
     yield output
     yield [y for y in given if y is not None]
-    yield gradients(draw, output, [*leaves, *module.parameters()])
+    yield gradients(draw, output, leaves)
+    yield parameter_gradients(draw, module, *inputs)
     changed = [y if y is None else y.clone() for y in inputs]
     changed[0].neg_()
     with torch.no_grad():
