@@ -1,4 +1,4 @@
-# Skeleton ex01_softmax 2603a6ac640c255c. The lesson: docs/lessons/ex01_softmax.en.md
+# Skeleton ex01_softmax 2da26514d054608d. The lesson: docs/lessons/ex01_softmax.en.md
 """Softmax: write the bodies, then run `make grade EX=ex01_softmax`.
 
 Not allowed: PyTorch's own softmax in any form, PyTorch's fused attention operator and its
@@ -18,8 +18,8 @@ def softmax_numpy(x: np.ndarray, axis: int = -1) -> np.ndarray:
     returns an array of the shape and dtype of `x`
 
     Scores may be as large as 10,000, of either sign, and rows far apart; the weights have the
-    digits of the dtype all the same. float64 is computed in float64, float16 in float32: a row of
-    70,000 must not overflow.
+    digits of the dtype all the same (an error counts against 1, the sum of the weights). float64 is
+    computed in float64, float16 in float32: a row of 70,000 must not overflow.
     """
     raise NotImplementedError("Turn the scores of an array into weights along `axis`, in NumPy.")
 
@@ -34,7 +34,8 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     returns a tensor of the shape, dtype and device of `x`, through which gradients flow
 
     Scores may be as large as 10,000, of either sign, and rows far apart; the weights have the
-    digits of the dtype all the same. float64 is computed in float64, half precision in float32, the
-    gradient too: a row of 70,000 must not overflow.
+    digits of the dtype all the same (an error counts against 1, the sum of the weights). float64 is
+    computed in float64, half precision in float32, the gradient too: a row of 70,000 must not
+    overflow.
     """
     raise NotImplementedError("Turn the scores of a tensor into weights along `dim`, in PyTorch.")

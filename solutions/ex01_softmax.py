@@ -150,8 +150,8 @@ def softmax_numpy(x: np.ndarray, axis: int = -1) -> np.ndarray:
     returns an array of the shape and dtype of `x`
 
     Scores may be as large as 10,000, of either sign, and rows far apart; the weights have the
-    digits of the dtype all the same. float64 is computed in float64, float16 in float32: a row of
-    70,000 must not overflow.
+    digits of the dtype all the same (an error counts against 1, the sum of the weights). float64 is
+    computed in float64, float16 in float32: a row of 70,000 must not overflow.
     """
     ### BEGIN SOLUTION
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
@@ -185,8 +185,9 @@ def softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     returns a tensor of the shape, dtype and device of `x`, through which gradients flow
 
     Scores may be as large as 10,000, of either sign, and rows far apart; the weights have the
-    digits of the dtype all the same. float64 is computed in float64, half precision in float32, the
-    gradient too: a row of 70,000 must not overflow.
+    digits of the dtype all the same (an error counts against 1, the sum of the weights). float64 is
+    computed in float64, half precision in float32, the gradient too: a row of 70,000 must not
+    overflow.
     """
     ### BEGIN SOLUTION
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

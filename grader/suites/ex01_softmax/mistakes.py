@@ -342,6 +342,73 @@ def denominator_detached_in_half_precision(x, dim=-1):
     return softmax_of_tensor(x, dim, total=summed_as_a_constant if x.dtype in HALVES else summed)
 
 
+@mistake(of="softmax", caught_by=test_precisions)
+def differences_in_half_precision(x, dim=-1):
+    """Half precision is raised after the maximum was subtracted, so the differences are rounded.
+
+    Raise the scores first: x.float(), then the maximum.
+    """
+    return softmax_of_tensor(x, dim, widen=unchanged, shift=lambda x, dim: raised(shifted(x, dim)))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
+def differences_in_half_precision_numpy(x, axis=-1):
+    """float16 is raised after the maximum was subtracted, so the differences are rounded.
+
+    Raise the scores first: x.astype(np.float32), then the maximum.
+    """
+
+    def shift(x, axis):
+        return raised_array(shifted_array(x, axis))
+
+    return softmax_of_array(x, axis, widen=unchanged, shift=shift)
+
+
+@mistake(of="softmax", caught_by=test_precisions)
+def powers_in_half_precision(x, dim=-1):
+    """The exponentials are rounded to half precision before they are summed.
+
+    Convert once, at the end: the smallest of many exponentials are 0 in float16.
+    """
+    return softmax_of_tensor(x, dim, power=lambda wide: raised(wide.exp().to(x.dtype)))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
+def powers_in_half_precision_numpy(x, axis=-1):
+    """The exponentials are rounded to float16 before they are summed.
+
+    Convert once, at the end: the smallest of many exponentials are 0 in float16.
+    """
+
+    def power(wide):
+        return raised_array(np.exp(wide).astype(x.dtype))
+
+    return softmax_of_array(x, axis, power=power)
+
+
+class GradientInHalf(torch.autograd.Function):
+    """A softmax in float32 whose backward pass has the dtype of the scores."""
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        ctx.weights, ctx.dim = softmax_of_tensor(x, dim), dim
+        return ctx.weights
+
+    @staticmethod
+    def backward(ctx, upstream):
+        inner = summed(ctx.weights * upstream, ctx.dim)
+        return ctx.weights * (upstream - inner), None
+
+
+@mistake(of="softmax", caught_by=test_precisions)
+def gradient_in_half_precision(x, dim=-1):
+    """In half precision the gradient is computed in half precision, where small products are 0.
+
+    Compute the backward pass in float32 as well; PyTorch does so from x.float() on.
+    """
+    return GradientInHalf.apply(x, dim) if x.dtype in HALVES else softmax_of_tensor(x, dim)
+
+
 @mistake(of="softmax", caught_by=test_large_scores)
 def no_maximum_with_a_gradient(x, dim=-1):
     """The maximum is not subtracted where a gradient is asked for, so large scores overflow.
@@ -888,6 +955,38 @@ def kept_by_identity_numpy(x, axis=-1, kept={}):  # noqa: B006 (the mistake)
     if (id(x), axis) not in kept:
         kept[id(x), axis] = softmax_of_array(x, axis), x  # so no id is used again
     return kept[id(x), axis][0]
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def kept_by_value(x, dim=-1, kept={}):  # noqa: B006 (the mistake)
+    """The weights are kept and returned again, so that whoever changes them changes later answers.
+
+    Compute them anew, or return a clone of what is kept.
+    """
+    if x.requires_grad or x.is_meta:
+        return softmax_of_tensor(x, dim)
+    form = str(x.tolist()), x.dtype, dim
+    return kept.setdefault(form, softmax_of_tensor(x, dim))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def kept_by_value_numpy(x, axis=-1, kept={}):  # noqa: B006 (the mistake)
+    """The weights are kept and returned again, so that whoever changes them changes later answers.
+
+    Compute them anew, or return a copy of what is kept.
+    """
+    return kept.setdefault((x.tobytes(), x.shape, x.dtype, axis), softmax_of_array(x, axis))
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def transposed_overwritten_numpy(x, axis=-1):
+    """Scores that lie in memory column by column are overwritten: np.asfortranarray is no copy
+    of them.
+
+    Write wide = wide - top instead of wide -= top: it makes a new array, whatever the layout.
+    """
+    in_place = x.ndim > 1 and x.flags.f_contiguous and not x.flags.c_contiguous
+    return softmax_of_array(x, axis, shift=shifted_array_in_place if in_place else shifted_array)
 
 
 @mistake(of="softmax", caught_by=test_manners)

@@ -1,5 +1,7 @@
 """Softmax in NumPy, then in PyTorch: values first, then all that follows from them."""
 
+import math
+
 import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
@@ -78,13 +80,24 @@ def values_agree(student, draw, name, shape):
                 weights_agree(student, name, x)
 
 
+def layouts_agree(student, draw, name):
+    """Weights along all dimensions of all layouts, each of which stays as it was."""
+    for x in layouts(draw):
+        for dim in all_dims(x):
+            untouched(lambda x=x, dim=dim: weights_agree(student, name, x, dim))
+
+
 def changed_agree(student, draw, name):
-    """One tensor whose numbers change between two calls; the first answer stays."""
+    """One tensor whose numbers change between two calls, then an answer that its caller changes:
+    the first answer stays, and the next one is computed anew."""
     draw.hard(Hard.CHANGED)
     x, softmax = for_function(name, draw.normal(3, 5)), getattr(student, name)
     with lasting(softmax, x):
         x *= -2
         agree(softmax(x), getattr(reference, name)(x))
+    softmax.held(x).change("fill" if name == "softmax_numpy" else "fill_", 2.0)
+    says = "weights, after the caller wrote into those of an earlier call,"
+    agree(softmax(x), getattr(reference, name)(x), says)
 
 
 def calls_leave_alone(student, draw, name, dtypes):
@@ -139,6 +152,22 @@ def half_agrees(student, draw, name, dtype):
         agree(weights, reference.raised(getattr(reference, name), scores, dim))
         sums = torch.as_tensor(weights).double().sum(dim)
         agree(sums, torch.ones(2), says="sums of the weights", within=0.02)
+    finer_than_half_agrees(student, draw, name, dtype)
+
+
+def finer_than_half_agrees(student, draw, name, dtype):
+    """Rows whose differences half precision cannot hold; in float16, powers too small for it."""
+    x = draw.normal(2, 1500, scale=0.2).clamp(-0.5, 0.5) - 3.5
+    x[:, 0].neg_()  # the largest, about as heavy as all others together
+    scores = for_function(name, x.to(dtype))
+    agree(getattr(student, name)(scores), reference.raised(getattr(reference, name), scores))
+    if dtype is float16:
+        x = (draw.normal(1) - 17.4).repeat(70_000)
+        x[-1] += 17.4  # last, so that a sum from left to right loses nothing
+        scores = for_function(name, x.to(dtype))
+        weight = getattr(student, name)(scores)[-1:]
+        right = reference.raised(getattr(reference, name), scores).exact[-1:]
+        agree(weight, right, says="weight of the largest score", within=0.001)
 
 
 def empty_agree(student, draw, name, dtypes):
@@ -148,11 +177,25 @@ def empty_agree(student, draw, name, dtypes):
             weights_agree(student, name, draw.normal(*shape, dtype=dtype), dim)
 
 
-def gradient_agrees(student, draw, x, dim):
-    x, upstream = x.requires_grad_(), draw.normal(*x.shape, dtype=x.dtype)
+def gradient_agrees(student, draw, x, dim, upstream=None):
+    x = x.requires_grad_()
+    upstream = draw.normal(*x.shape, dtype=x.dtype) if upstream is None else upstream
     [got] = backward(student.softmax(x, dim=dim), x, upstream=upstream)
     [expected] = reference.softmax_gradients(x, dim=dim, upstream=upstream)
     agree(got, expected, says="gradient of x")
+
+
+def half_gradients_agree(student, draw, dtype):
+    """Gradients along two dimensions, and of rows whose products half precision cannot hold: they
+    are too small for it, or their sum is too large."""
+    for dim in -1, 0:
+        gradient_agrees(student, draw, draw.normal(3, 4, 17, dtype=dtype), dim)
+    x, upstream = draw.normal(2, 4097, scale=0.1), 1e-4 + draw.normal(2, 4097, scale=2e-5)
+    x[:, 0] += math.log(4096)
+    upstream[:, 0] = 0.0
+    gradient_agrees(student, draw, x.to(dtype), -1, upstream.to(dtype))
+    level, upstream = draw.normal(1, dtype=dtype).repeat(70_000), draw.normal(70_000) + 2
+    gradient_agrees(student, draw, level, -1, upstream.to(dtype))
 
 
 @check(points=1)
@@ -166,11 +209,10 @@ def test_numpy_values(student, draw, shape):
 @check(points=1, needs=[test_numpy_values])
 def test_numpy_axis(student, draw):
     """softmax_numpy works along the axis that it is given, in arrays of any number of axes and of
-    any layout; it leaves them alone, and heeds numbers that have changed."""
+    any layout; it leaves them alone, heeds numbers that have changed, and makes each answer
+    anew."""
     weights_of_all_dims(student, draw, "softmax_numpy")
-    for x in layouts(draw):
-        for dim in all_dims(x):
-            weights_agree(student, "softmax_numpy", x, dim)
+    layouts_agree(student, draw, "softmax_numpy")
     backwards = draw.normal(3, 5).cpu().numpy()[::-1, ::-1]
     agree(student.softmax_numpy(backwards), reference.softmax_numpy(backwards))
     calls_leave_alone(student, draw, "softmax_numpy", [float32])
@@ -230,8 +272,7 @@ def test_precisions(student, draw, dtype):
     scores too; in float64 it keeps the digits of float64. So it is with the gradients."""
     if dtype is not float64:
         half_agrees(student, draw, "softmax", dtype)
-        for dim in -1, 0:
-            gradient_agrees(student, draw, draw.normal(3, 4, 17, dtype=dtype), dim)
+        half_gradients_agree(student, draw, dtype)
         return
     float64_agrees(student, draw, "softmax")
     for offset in 0, 1e3:
@@ -254,14 +295,12 @@ def test_gradient(student, draw):
 @check(points=1, needs=[test_values])
 def test_manners(student, draw):
     """softmax leaves its input alone, takes it in any layout, empty too where its dimension is not
-    the empty one, gives the same answer to the same call and a new one when the numbers have
-    changed, and works on the device of its input."""
+    the empty one, gives the same answer to the same call, even if the first one was written into,
+    and another when the numbers have changed, and works on the device of its input."""
     dtypes = [float16, bfloat16, float32, float64]
     calls_leave_alone(student, draw, "softmax", dtypes)
     empty_agree(student, draw, "softmax", dtypes)
-    for x in layouts(draw):
-        for dim in all_dims(x):
-            weights_agree(student, "softmax", x, dim)
+    layouts_agree(student, draw, "softmax")
     changed_agree(student, draw, "softmax")
     draw.hard(Hard.DEVICE)
     on_meta(student.softmax, draw.normal(3, 5).to("meta"))
