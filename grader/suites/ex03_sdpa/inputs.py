@@ -98,6 +98,17 @@ def needle(draw, dtype):
     return (k[match], k, draw.normal(9, 5, dtype=dtype)), keep
 
 
+def finely_scaled(draw, dtype):
+    """Draw a query, keys and values, and a scale whose last digits half precision cannot hold.
+
+    One key has half of the weight, and thousands share the rest, so that its score has to be exact.
+    """
+    q, k = torch.full((1, 1), 8.0, dtype=dtype), draw.normal(3000, 1, dtype=dtype, scale=0.25)
+    k[draw.integer(0, 2999)] = 8.0
+    scale = 0.125 * (1 + 0.45 * torch.finfo(dtype).eps)
+    return (q.to(k.device), k, draw.normal(3000, 3, dtype=dtype)), scale
+
+
 def for_function(name, *tensors):
     """Tensors as the function of this name takes them: its own kind, None left out."""
     if name == "attention_numpy":

@@ -1,5 +1,7 @@
 """Checks what a call of ex03 leaves behind, where it computes, and what it refuses."""
 
+import copy
+
 from torch import bfloat16, float16, float32, float64
 
 import reference
@@ -25,6 +27,11 @@ def leaves_inputs_alone(draw, name, attend):
             first = untouched(lambda given=given, options=options: attend(*given, **options))
             for again, before in zip(attend(*given, **options), first, strict=True):
                 same(again, before)
+        for x in given:  # the same tensors with other numbers
+            x *= -2
+        answer, fresh = attend(*given), attend(*copy.deepcopy(given))
+        for got, right in zip(answer, fresh, strict=True):
+            same(got, right, says="the answer for changed inputs")
 
 
 def remembers_nothing(draw, name, attend):

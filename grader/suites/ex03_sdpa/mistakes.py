@@ -751,6 +751,24 @@ def minus_infinity_added(q, k, v, keep=None, scale=None):
     return attention(q, k, v, keep, scale, hide=hide)
 
 
+@also_of_arrays(caught_by=test_hidden)
+@mistake(of="scaled_dot_product_attention", caught_by=test_hidden)
+def only_unseen_keys_cleared(q, k, v, keep=None, scale=None):
+    """-inf is added to hidden scores, which is NaN for a hidden key of NaN that others may see:
+    only keys that no query sees were set to zero.
+
+    Replace hidden scores by -inf instead of adding to them: torch.where(keep, scores, -torch.inf).
+    """
+    if keep is None:
+        return attention(q, k, v, keep, scale)
+
+    def hide(scores, keep):
+        return scores + hidden(xp.zeros_like(scores), keep)
+
+    seen = xp.broadcast_to(keep, (*q.shape[:-1], k.shape[-2])).any(-2)
+    return attention(q, xp.where(seen[..., None], k, 0 * v[..., :1]), v, keep, scale, hide=hide)
+
+
 @mistake(of="attention_numpy", caught_by=test_hidden)
 def maximum_of_hidden_scores_numpy(q, k, v, keep=None, scale=None):
     """The maximum is taken before the mask, so that a large hidden score pushes the others to 0.
@@ -852,6 +870,23 @@ def empty_rows_not_a_number_numpy(q, k, v, keep=None, scale=None):
     return attention_of_arrays(
         q, k, v, keep, scale, shift=shifted_by_the_bare_maximum, total=summed_bare
     )
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def empty_rows_times_zero(q, k, v, keep=None, scale=None):
+    """A query that may attend to nothing sees all keys, and its weights are multiplied by 0, which
+    is NaN where a key is NaN.
+
+    Hide the scores of such a query as well, or replace its weights by masked_fill(empty, 0.0).
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else hidden(scores, keep | ~keep.any(-1, keepdim=True))
+
+    def clear(weights, keep):
+        return weights if keep is None else weights * keep.any(-1, keepdim=True)
+
+    return attention(q, k, v, keep, scale, hide=hide, clear=clear)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
@@ -957,6 +992,17 @@ def half_precision_raised_once_scaled(q, k, v, keep=None, scale=None):
         return attention(q, k, v, keep, scale)
     scaled = converted_back(q * chosen(q, scale), q.dtype)
     return attention(scaled, k, v, keep, 1.0)
+
+
+@also_of_arrays(caught_by=test_half_precision)
+@mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
+def scale_rounded_to_half_precision(q, k, v, keep=None, scale=None):
+    """A given scale is rounded to half precision, because it is made a number of the dtype of q.
+
+    Leave it a number of Python: it takes part in float32 then.
+    """
+    scale = raised(xp.asarray(chosen(q, scale), dtype=q.dtype))
+    return attention(q, k, v, keep, scale)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
@@ -1521,6 +1567,22 @@ def answer_kept_by_identity_numpy(q, k, v, keep=None, scale=None, kept={}):  # n
         found = attention_of_arrays(q, k, v, keep, scale)
         kept[asked] = *found, (q, k, v, keep)  # so no id is used again
     return kept[asked][:2]
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def half_keys_kept_by_identity_numpy(q, k, v, keep=None, scale=None, kept={}):  # noqa: B006
+    """The keys in float32 are kept for the next call with the same float16 array, whose numbers may
+    have changed.
+
+    Convert them in every call: an array that is the same object need not hold the same numbers.
+    """
+
+    def widen(x):
+        if x is not k or x.dtype != np.float16:
+            return raised_array(x)
+        return kept.setdefault(id(x), (raised_array(x), x))[0]  # x too, so no id is used again
+
+    return attention_of_arrays(q, k, v, keep, scale, widen=widen)
 
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_manners)

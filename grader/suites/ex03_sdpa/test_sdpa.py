@@ -19,7 +19,9 @@ from .answers import (
     masks_of_hard_sizes,
     raised_values_agree,
     right_in_value,
+    spoilt_key_stays_hidden,
     values_agree,
+    zeros_beside_a_spoilt_key,
     zeros_in_empty_rows,
 )
 from .gradients import each_learns_alone, gradients_agree, same_tensor_for_all
@@ -33,6 +35,7 @@ from .inputs import (
     RAGGED,
     SCALES,
     SIZES,
+    finely_scaled,
     for_function,
     hard_inputs,
     hard_scores,
@@ -109,6 +112,7 @@ def test_numpy_mask(student, draw, shape):
             for dtype in float16, float64:
                 given = for_function("attention_numpy", *inputs(draw, MASKED, dtype), keep)
                 zeros_in_empty_rows(torch.from_numpy(given[3]), *map(torch.tensor, attend(*given)))
+        zeros_beside_a_spoilt_key(student, draw, "attention_numpy", float32)
     else:
         q, k, v, keep = *inputs(draw, MASKED), draw.keep(*shape)
         for mask in keep, keep.any():  # on the device of the inputs, with no dimension
@@ -186,6 +190,7 @@ def test_empty_rows(student, draw, dtype):
             expect(bool(gradient.isfinite().all()), f"the gradient of {what} is not finite")
         idle = torch.where(keep.any(-1, keepdim=True), 0.0, grads[0])
         agree(idle, 0 * idle, says="gradient of q in empty rows", within=0.0)
+    zeros_beside_a_spoilt_key(student, draw, "scaled_dot_product_attention", dtype)
 
 
 @check(points=1, needs=[test_numpy_values, test_values])
@@ -193,7 +198,7 @@ def test_empty_rows(student, draw, dtype):
 @each_hidden
 def test_hidden(student, draw, name, part, garbage, dtype):
     """Hidden keys that hold 1e30, NaN or infinity change nothing, nor do hidden values of 1e30, in
-    both functions and any dtype."""
+    both functions and any dtype, though other queries may see them."""
     clean, keep, bad = spoilt(draw, dtype, part, garbage)
     answer = getattr(student, name)(*for_function(name, *bad.values(), keep))
     given = for_function(name, *clean.values(), keep)
@@ -201,6 +206,7 @@ def test_hidden(student, draw, name, part, garbage, dtype):
         right_in_value(answer, getattr(reference, name)(*given))
     else:  # as exact as it is without the garbage
         agree(answer, tuple(getattr(student, name)(*given)))
+    spoilt_key_stays_hidden(student, draw, name, dtype, part, garbage)
 
 
 @check(points=1, needs=[test_values])
@@ -284,8 +290,8 @@ def test_dtype(student, draw, name):
 @each_half
 def test_half_precision(student, draw, name, dtype):
     """Half precision is computed in float32: both functions are as exact as its digits allow, and
-    products of 256s do not overflow, with a mask or without. Results and gradients have the dtype
-    of q."""
+    products of 256s do not overflow, with a mask or without; a given scale keeps its digits.
+    Results and gradients have the dtype of q."""
     q, k, v = inputs(draw, RAGGED, dtype)
     for keep in None, draw.keep(17, 65):
         for scale in None, -0.3:
@@ -302,6 +308,9 @@ def test_half_precision(student, draw, name, dtype):
     seen = torch.tensor([True, False], device=q.device)
     given = *draw.low(3, 2, 4, dtype), draw.normal(2, 3, dtype=dtype), seen
     raised_values_agree(student, name, *given, scores="one seen key whose score is very low")
+    given, scale = finely_scaled(draw, dtype)
+    scores = "a scale that half precision cannot hold"
+    raised_values_agree(student, name, *given, scores=scores, scale=scale)
     together.answers_agree(student, draw, name, dtype)
 
 
