@@ -12,13 +12,16 @@ from .answers import right_in_value
 
 DTYPES = float32, float16, float64, bfloat16
 BATCH = 3  # sequences, and as many heads
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 FACTORS = {
-    "keep": (None, "loud", "heads", "rows", "row"),
+    "keep": (None, "loud", "nan", "heads", "rows", "row", "open"),
     "lead": ((BATCH, BATCH), (), (2, BATCH, BATCH)),
-    "lengths": ((9, 5), (4, 4), (1, 9)),  # Lq, Lk
+    "lengths": ((9, 5), (4, 4), (1, 9), (4, 1), (70, 9), (3, 70)),  # Lq, Lk
     "widths": ((3, 5), (5, 2), (4, 4)),  # D, Dv
     "scale": (None, 0.0, -0.7),
-    "turned": (False, True),
+    "scores": (1.0, FAR),
+    "layout": ("rows", "columns", "expanded"),
+    "learns": (True, False),
 }
 
 
@@ -41,21 +44,34 @@ def arrays_agree(student, draw, dtype):
 def tensors_agree(student, draw, dtype):
     """Compare answers and gradients of PyTorch's calls in a dtype, of all in which three meet."""
     for call in draw.combined(only={"dtype": dtype}, dtype=DTYPES, **FACTORS):
-        one_call_agrees(student, draw, *inputs_of(draw, **call), call["scale"])
+        given, clean, keep = inputs_of(draw, **call)
+        if call["learns"] and call["keep"] != "nan":  # of NaN no gradient is promised
+            one_call_agrees(student, draw, given, clean, keep, call["scale"])
+        else:
+            with torch.no_grad():
+                answer = student.scaled_dot_product_attention(*given, keep, call["scale"])
+            right_in_value(
+                answer, reference.scaled_dot_product_attention(*clean, keep, call["scale"])
+            )
 
 
-def inputs_of(draw, dtype, keep, lead, lengths, widths, turned, **_):
+def inputs_of(draw, dtype, keep, lead, lengths, widths, layout, scores, **_):
     """Return q, k and v as they are given, the same without what the mask hides, and the mask."""
     (Lq, Lk), (D, Dv) = lengths, widths
     shapes = (Lq, D), (Lk, D), (Lk, Dv)
     clean = [draw.normal(*lead, *shape, dtype=dtype) for shape in shapes]
-    if turned:
+    clean[0] *= scores
+    if layout == "columns":
         clean = [x.mT.contiguous().mT for x in clean]
+    if layout == "expanded" and lead:
+        clean = [x[..., :1, :, :].expand(x.shape) for x in clean]
     mask = mask_of(draw, keep, lead, Lq, Lk)
     given = clean
     if keep == "loud":
         large = 6e4 if dtype is float16 else 1e30
         given = [clean[0], *(x.masked_fill(~mask.mT, large) for x in clean[1:])]
+    if keep == "nan":
+        given = [clean[0], clean[1].masked_fill(~mask.mT, torch.nan), clean[2]]
     return given, clean, mask
 
 
@@ -65,9 +81,11 @@ def mask_of(draw, kind, lead, Lq, Lk):
         return None
     shapes = {
         "loud": (*lead[:1], *[1] * len(lead[1:]), 1, Lk), "heads": (*lead[-1:], Lq, Lk),
-        "rows": (*lead, Lq, Lk), "row": (Lk,),
+        "rows": (*lead, Lq, Lk), "row": (Lk,), "open": (Lq, Lk),
     }  # fmt: skip
-    keep = draw.keep(*shapes[kind])
+    keep = draw.keep(*shapes["loud" if kind == "nan" else kind])
+    if kind == "open":
+        keep[...] = True
     if kind == "rows":
         keep[..., Lq // 2, :] = False
     return keep
