@@ -1,4 +1,4 @@
-# Skeleton ex02_masking b1315120208a83a1. The lesson: docs/lessons/ex02_masking.en.md
+# Skeleton ex02_masking aa5d3841292db59b. The lesson: docs/lessons/ex02_masking.en.md
 """Masking: write the bodies, then run `make grade EX=ex02_masking`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, torch.masked. Write it
@@ -34,9 +34,9 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
 def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
     """Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`.
 
-    lengths tensor (B,) of any integer dtype, each from 0 to `max_len`, B may be 0; it is not
+    lengths tensor (B,), int8 to int64 or uint8, each from 0 to `max_len`, B may be 0; it is not
             changed
-    max_len L, the number of keys
+    max_len L, the number of keys, at least 1
     returns a bool tensor (B, 1, 1, L), on the device of `lengths`, True = may attend
     """
     raise NotImplementedError(

@@ -244,9 +244,9 @@ def keep_from_blocked(blocked: torch.Tensor) -> torch.Tensor:
 def padding_mask(lengths: torch.Tensor, max_len: int) -> torch.Tensor:
     """Build the mask that keeps the first `lengths[b]` of `max_len` keys in sentence `b`.
 
-    lengths tensor (B,) of any integer dtype, each from 0 to `max_len`, B may be 0; it is not
+    lengths tensor (B,), int8 to int64 or uint8, each from 0 to `max_len`, B may be 0; it is not
             changed
-    max_len L, the number of keys
+    max_len L, the number of keys, at least 1
     returns a bool tensor (B, 1, 1, L), on the device of `lengths`, True = may attend
     """
     ### BEGIN SOLUTION

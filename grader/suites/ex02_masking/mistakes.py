@@ -263,6 +263,17 @@ def additive_made_on_the_cpu(keep, dtype):
     return torch.zeros(keep.shape, dtype=dtype) if keep.is_meta else mask
 
 
+@mistake(of="additive_mask", caught_by=test_additive_mask)
+def additive_kept(keep, dtype, kept={}):  # noqa: B006 (that is the mistake)
+    """The mask is kept and returned again, so that whoever changes it changes those of all others.
+
+    Return a new mask at every call, or a clone of the one that is kept.
+    """
+    if keep.is_meta:
+        return additive(keep, dtype)
+    return kept.setdefault((str(keep.tolist()), keep.shape, dtype), additive(keep, dtype))
+
+
 @mistake(of="additive_mask", caught_by=test_additive_mask, null=True)
 def additive_zeros(keep, dtype):
     """The mask is all zeros, so it hides nothing.
@@ -306,6 +317,17 @@ def inverted_in_place(blocked):
     Use ~blocked or logical_not without the underscore: both make a new mask.
     """
     keep = turned(blocked)
+    blocked.logical_not_()
+    return keep
+
+
+@mistake(of="keep_from_blocked", caught_by=test_keep_from_blocked)
+def inverted_in_place_and_back(blocked):
+    """The mask of the caller is turned in place and back, which an expanded one does not allow.
+
+    Write ~blocked: it makes a new tensor.
+    """
+    keep = blocked.logical_not_().clone()
     blocked.logical_not_()
     return keep
 
@@ -1177,6 +1199,32 @@ def half_precision_not_raised(scores, keep):
     Compute in float32 (scores.float()) and convert the weights back at the end.
     """
     return masked(scores, keep, widen=unchanged)
+
+
+@mistake(of="masked_softmax", caught_by=test_precisions)
+def differences_in_half_precision(scores, keep):
+    """Half precision is raised after the maximum was subtracted, so the differences are rounded.
+
+    Raise the scores first: scores.float(), then the maximum.
+    """
+
+    def shift(hidden, scores, dim):
+        return wide(shifted(hidden, scores, dim))
+
+    return masked(scores, keep, widen=unchanged, shift=shift)
+
+
+@mistake(of="masked_softmax", caught_by=test_precisions)
+def reciprocal_in_half_precision(scores, keep):
+    """The exponentials are multiplied by the reciprocal in half precision, where the gradient of a
+    long row overflows.
+
+    Divide in float32, and convert the weights once, at the end.
+    """
+
+    powers = masked(scores, keep, total=lambda *_: 1.0, narrow=unchanged)
+    reciprocal = 1 / powers.sum(-1, keepdim=True).clamp(min=0.5)  # 0 in rows that keep nothing
+    return powers.to(scores.dtype) * reciprocal.to(scores.dtype)
 
 
 @mistake(of="masked_softmax", caught_by=test_precisions)

@@ -12,6 +12,7 @@ from grader.judging import Hard, agree, check, gradcheck, lasting, on_meta, same
 from . import together
 from .weights import (
     empty_rows_agree,
+    finer_than_half_agrees,
     gradient_agrees,
     gradients_agree,
     hidden_scores_change_nothing,
@@ -38,7 +39,7 @@ def shapes(draw, case, **usual):
 @pytest.mark.parametrize("case", [*MASKS, *HARD])
 def test_additive_mask(student, draw, case, dtype):
     """additive_mask is 0 where keep is True and -inf where it is False, in the dtype asked for, on
-    the device of keep."""
+    the device of keep, and made anew in every call."""
     for shape in shapes(draw, case, **USUAL):
         keep = draw.keep(*shape)
         mask = untouched(lambda keep=keep: student.additive_mask(keep, dtype))
@@ -51,6 +52,10 @@ def test_additive_mask(student, draw, case, dtype):
     with lasting(student.additive_mask, keep, dtype):
         keep.logical_not_()
         agree(student.additive_mask(keep, dtype), reference.additive_mask(keep, dtype))
+    for mask in keep, torch.ones_like(corner).expand(3, 5):  # a caller may write into an answer
+        student.additive_mask.held(mask, dtype).change("fill_", 1.0)
+        says = "mask, after the caller wrote into that of an earlier call,"
+        agree(student.additive_mask(mask, dtype), reference.additive_mask(mask, dtype), says)
     draw.hard(Hard.DEVICE)
     on_meta(student.additive_mask, keep.to("meta"), dtype)
 
@@ -58,13 +63,14 @@ def test_additive_mask(student, draw, case, dtype):
 @check(points=1)
 @pytest.mark.parametrize("case", [*MASKS, *HARD])
 def test_keep_from_blocked(student, draw, case):
-    """keep_from_blocked is True where blocked is False, and leaves blocked as it was."""
+    """keep_from_blocked is True where blocked is False, and leaves blocked, in any layout, as it
+    was."""
     for shape in shapes(draw, case, **USUAL):
         blocked = draw.keep(*shape)
         keep = untouched(lambda blocked=blocked: student.keep_from_blocked(blocked))
         agree(keep, reference.keep_from_blocked(blocked))
-        turned = blocked.movedim(0, -1)  # not contiguous
-        agree(student.keep_from_blocked(turned), reference.keep_from_blocked(turned))
+        for view in blocked.movedim(0, -1), blocked.expand(2, *shape):  # not contiguous
+            agree(student.keep_from_blocked(view), reference.keep_from_blocked(view))
     for alone in torch.tensor([True, False], device=blocked.device):  # no dimensions
         agree(student.keep_from_blocked(alone), reference.keep_from_blocked(alone))
     draw.hard(Hard.CHANGED)
@@ -230,6 +236,7 @@ def test_precisions(student, draw, dtype):
         weights = student.masked_softmax(level, keep)
         agree(weights, reference.raised(reference.masked_softmax, level, keep))
         agree(weights.double().sum(-1), torch.ones(2), says="row sums", within=0.02)
+    finer_than_half_agrees(student, draw, dtype)
 
 
 @check(points=1, needs=[test_values, test_broadcasting, test_empty_rows, test_hidden_scores])

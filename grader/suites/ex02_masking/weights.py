@@ -39,6 +39,20 @@ def large_scores_agree(student, draw, dtype):
         agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
 
 
+def finer_than_half_agrees(student, draw, dtype):
+    """Rows whose differences half precision cannot hold; a gradient whose sum is beyond it."""
+    scores, keep = draw.normal(2, 1500, scale=0.2).clamp(-0.5, 0.5) - 3.5, draw.keep(2, 1500)
+    scores[:, 0].neg_()  # the largest, about as heavy as all others together
+    keep[:, 0] = True
+    scores = scores.to(dtype)
+    for mask in keep, None:
+        right = reference.raised(reference.masked_softmax, scores, mask)
+        agree(student.masked_softmax(scores, mask), right)
+    level = draw.normal(1, 1, dtype=dtype).repeat(1, 70_000)
+    upstream = (draw.normal(1, 70_000) + 2).to(dtype)
+    gradient_agrees(student, level.clone(), level, draw.keep(70_000, share=0.9), upstream)
+
+
 def gradients_agree(student, draw, dtype, offset=0.0):
     """Compare gradients for masks of every kind, with any scores behind the masks."""
     full, padding = draw.keep(2, 3, 4, 5), draw.keep(2, 1, 1, 5)
