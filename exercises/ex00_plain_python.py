@@ -1,4 +1,4 @@
-# Skeleton ex00_plain_python 0fe0ee2c6dfa6a41. The lesson: docs/lessons/ex00_plain_python.en.md
+# Skeleton ex00_plain_python c527d6b6af806bb0. The lesson: docs/lessons/ex00_plain_python.en.md
 """Attention in plain Python: write the bodies, then run `make grade EX=ex00_plain_python`.
 
 Not allowed: every module but math. Write it with lists, loops and the module math.
@@ -22,7 +22,7 @@ def transpose(a: list[list[float]]) -> list[list[float]]:
     """Turn the rows of a matrix into its columns.
 
     a       n rows of m numbers; it is not changed
-    returns m rows of n numbers; of no rows at all, no rows
+    returns m rows of n numbers; of no rows at all, or of rows without a number, no rows
     """
     raise NotImplementedError("Turn the rows of a matrix into its columns.")
 

@@ -176,7 +176,7 @@ def transpose(a: list[list[float]]) -> list[list[float]]:
     """Turn the rows of a matrix into its columns.
 
     a       n rows of m numbers; it is not changed
-    returns m rows of n numbers; of no rows at all, no rows
+    returns m rows of n numbers; of no rows at all, or of rows without a number, no rows
     """
     ### BEGIN SOLUTION
     return [list(column) for column in zip(*a, strict=True)]

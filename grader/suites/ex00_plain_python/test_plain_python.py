@@ -65,7 +65,12 @@ def test_matmul_refuses(student, draw, n, m, o, p):
 @check(points=1)
 @pytest.mark.parametrize("case", [*SIZES, (0, 0), *HARD])
 def test_transpose(student, draw, case):
-    """transpose turns rows into columns, for any sizes; of no rows at all it makes no rows."""
+    """transpose turns rows into columns, for any sizes; of no rows at all, or of rows without a
+    number, it makes no rows."""
+    if case == (0, 0):
+        empty = [[] for _ in range(draw.integer(1, 9))]
+        says = "rows without a number, transposed"
+        close(student.transpose(empty), reference.transpose([]), says)
     for n, m in calls(draw, case, n=2, m=3):
         a = rows(draw, n, m)
         transposed = untouched(lambda a=a: student.transpose(a))
