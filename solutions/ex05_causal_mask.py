@@ -244,7 +244,8 @@ def sliding_window_mask(
 
     q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
     k_len   number of keys, 0 or more; key j stands at position j
-    window  how many keys a query sees at most, its own among them; at least 1
+    window  how many keys a query sees at most, its own among them; at least 1, and it may be much
+            larger than k_len (sys.maxsize, say)
     device  where the mask is built; None is PyTorch's default
     returns keep (q_len, k_len), boolean, True = may attend; a new tensor at every call, which its
             caller may change
@@ -323,11 +324,12 @@ def causal_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
 
     The scale is 1/sqrt(D). Later keys and values have no influence, not even 1e30 in both of them
     or NaN in a key. float16 and bfloat16 are computed in float32 and converted back at the end;
-    float64 is computed in float64. Very large and very low scores do not overflow, and their
-    weights lose no digits. Gradients flow to q, k and v in every dtype and, of finite inputs, are
-    never NaN. There may be any number of leading dimensions, and the batch may be 0; Lq and Lk are
-    at least 1. Tensors may be strided or expanded. The function changes neither its inputs nor
-    tensors that it returned earlier.
+    float64 is computed in float64. Scores may be very large or very low: if all of q k^T, before
+    the scale and the mask, fits the dtype that is computed in, nothing overflows, and weights lose
+    no digits. Gradients flow to q, k and v in every dtype and, of finite inputs, are never NaN.
+    There may be any number of leading dimensions, and the batch may be 0; Lq and Lk are at least 1.
+    Tensors may be strided or expanded. The function changes neither its inputs nor tensors that it
+    returned earlier.
     """
     ### BEGIN SOLUTION
     q_len, past = q.shape[-2], k.shape[-2] - q.shape[-2]  # query i stands at position past + i

@@ -22,6 +22,18 @@ def ties_and_low_scores_agree(student, draw, q_len, k_len, dtype):
             agree(student.causal_attention(q, k, v), expected, says="output under torch.no_grad()")
 
 
+def long_text_agrees(student, draw):
+    """Queries of 0 get the running means of the values, in a text that is no multiple of a block's
+    length."""
+    length = 64 * draw.integer(32, 35) + draw.integer(1, 63)
+    q, k, v = (draw.normal(length, 1) for _ in range(3))
+    v = v + 1
+    counts = torch.arange(1, length + 1, dtype=torch.float64, device=v.device)[:, None]
+    right = (v.double().cumsum(0) / counts).float()
+    says = f"output for {length} queries of 0 and as many keys"
+    agree(student.causal_attention(0 * q, k, v), right, says=says, within=1e-3)
+
+
 def small_weight_counts(student, draw, dtype):
     """A weight of exp(-60), or of exp(-300) in float64, counts where its value is large."""
     low, value = (300, 1e130) if dtype is torch.float64 else (60, 1e26)

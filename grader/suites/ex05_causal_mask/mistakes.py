@@ -1910,3 +1910,57 @@ def many_queries_in_half(q, k, v):
     Convert to float32 before you cut into blocks.
     """
     return attended(q, k, v, widen=unchanged if q.shape[-2] > 512 else raised)
+
+
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def positions_in_float16(q_len, k_len, device=None):
+    """Positions are float16, in which 4,999 and 5,000 are the same number.
+
+    Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
+    """
+
+    def seen(keys, queries):
+        return keys.half() <= queries.half()
+
+    return triangle(q_len, k_len, device, seen=seen)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def distances_in_float16(q_len, k_len, window, device=None):
+    """Distances are float16, which has not every whole number beyond 2,048.
+
+    Leave the dtype of positions to PyTorch: torch.arange(...) is int64.
+    """
+    return band(q_len, k_len, window, device, near=lambda behind, window: behind.half() < window)
+
+
+@mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
+def window_added_to_the_keys(q_len, k_len, window, device=None):
+    """The window is added to the positions of the keys, where sys.maxsize makes them negative.
+
+    Subtract positions only, and compare with the window: behind < window.
+    """
+    own = last_to_last(q_len, k_len, device)[:, None]
+    return triangle(q_len, k_len, device) & (torch.arange(k_len, device=device) + window > own)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def double_scores_cut_to_float32(q, k, v):
+    """Scores are clamped to what float32 can hold, in float64 too, where larger ones become equal.
+
+    Leave scores as they are: the softmax subtracts the largest.
+    """
+    most = torch.finfo(torch.float32).max
+    return attended(q, k, v, score=lambda *given: scored(*given).clamp(-most, most))
+
+
+@mistake(of="causal_attention", caught_by=test_corner)
+def whole_blocks_of_1024_queries(q, k, v):
+    """More than 2,048 queries are taken in whole blocks of 1,024, if there are as many keys, and
+    the queries that are left over get zeros.
+
+    The last block is shorter: range(0, Lq, block), and its end is min(start + block, Lq).
+    """
+    output, q_len = attended(q, k, v), q.shape[-2]
+    done = q_len // 1024 * 1024 if q_len > 2048 and q_len == k.shape[-2] else q_len
+    return torch.cat([output[..., :done, :], torch.zeros_like(output[..., done:, :])], -2)
