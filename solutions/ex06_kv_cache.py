@@ -241,8 +241,9 @@ def attend_with_past(
 
     New token i sees the tokens up to position n - t + i. Later ones have no influence: their
     scores are -inf. If you only add -10,000 or -1e9, a key of 1e30 is still seen. Half precision is
-    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64. Very
-    large and very low scores do not overflow, and their weights lose no digits.
+    computed in float32, where 256 * 256 does not overflow; float64 is computed in float64. Scores
+    may be very large or very low: if all products of queries and keys, before the scale and the
+    mask, fit the dtype that is computed in, nothing overflows, and weights lose no digits.
     """
     ### BEGIN SOLUTION
     if past is not None:
@@ -315,7 +316,8 @@ class KVCache:
 
         k, v    (B, H, t, D), the sizes B, H and D being those of the cache; t or B may be 0. They
                 are copied: to change them later changes nothing in the cache
-        returns keys and values, (B, H, length, D) each, the filled part of the memory
+        returns keys and values, (B, H, length, D) each: what now lies in the filled part of the
+                memory, if t is 0 too; views of it, or copies
         raises  ValueError if k or v has a wrong shape (the message names this shape and the right
                 one; v needs the t of k), or if t more tokens do not fit (it names length + t and
                 max_len); either way the cache stays as it was

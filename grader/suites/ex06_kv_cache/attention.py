@@ -84,15 +84,3 @@ def agree_ties_and_low_scores(student, draw, t, old, dtype):
         with torch.no_grad():
             output, _ = student.attend_with_past(*new, past)
             agree(output, expected, says="output under torch.no_grad()")
-
-
-def agree_large_scores(student, draw, t, old):
-    """Compare attend_with_past for scores in the thousands, and for hard rows of scores."""
-    for sizes in (((2, 4), t, old, 10, 17), ((), 3, 4, 4, 4)):
-        q, k, v, past = new_tokens(draw, *sizes, float64)
-        agree_attention(student, 2500 * q, k, v, past)
-    for name, scores in draw.scores(2, t + old, dtype=float64).items():
-        k = scores[..., None]
-        q, v = torch.ones_like(k[:, old:]), draw.normal(2, t + old, 3, dtype=float64)
-        past = (k[:, :old], v[:, :old]) if old else None
-        agree_attention(student, q, k[:, old:], v[:, old:], past, says=f"output for {name} scores")

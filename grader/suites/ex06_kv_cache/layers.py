@@ -1,11 +1,12 @@
-"""Builds the student's layer beside the reference's, and compares them."""
+"""Builds the student's layer beside the reference's, and compares them and large scores."""
 
 from functools import partial
 
 import torch
-from torch import float32
+from torch import float32, float64
 
 from grader.judging import Hard, agree, backward, expect, expect_shapes, untouched
+from grader.suites.ex06_kv_cache.attention import agree_attention, new_tokens
 from grader.suites.ex06_kv_cache.caches import new_caches
 from reference import ex06_kv_cache as reference
 from reference import raised
@@ -163,6 +164,26 @@ def agree_given_scores(student, draw, device, t, old, q, k, kind):
     for part in x.split([old, t] if old else [t], 1):
         says = f"with a cache in {str(kind).removeprefix('torch.')}, output"
         agree(layer(part, cache=cache), answer(part, cache=seen), says=says)
+
+
+def agree_large_scores(student, draw, device, t, old):
+    """Compare attend_with_past for scores in the thousands, for hard rows of scores, and, as a
+    layer too, for scores that float32 cannot hold."""
+    for sizes in (((2, 4), t, old, 10, 17), ((), 3, 4, 4, 4)):
+        q, k, v, past = new_tokens(draw, *sizes, float64)
+        agree_attention(student, 2500 * q, k, v, past)
+    for name, scores in draw.scores(2, t + old, dtype=float64).items():
+        k = scores[..., None]
+        q, v = torch.ones_like(k[:, old:]), draw.normal(2, t + old, 3, dtype=float64)
+        past = (k[:, :old], v[:, :old]) if old else None
+        agree_attention(student, q, k[:, old:], v[:, old:], past, says=f"output for {name} scores")
+    n = t + old
+    q, k, v = (draw.normal(n, 4, dtype=float64) for _ in range(3))
+    q[:, 0], k[:, 0] = 1e20, -1e20 * (1 + draw.permutation(n))
+    past = (k[:old], v[:old]) if old else None
+    says = "output for scores below -1e40"
+    agree_attention(student, q[old:], k[old:], v[old:], past, says=says)
+    agree_given_scores(student, draw, device, t, old, q, k, float64)
 
 
 def layer_of_low_scores(student, draw, device, length):

@@ -50,6 +50,12 @@ def new_alone(known, new):
     return new
 
 
+def cut_to_float32(scores, keep):
+    """Scores within the range of float32, those of later tokens hidden."""
+    most = torch.finfo(torch.float32).max
+    return scores.clamp(-most, most).masked_fill(~keep, -torch.inf)
+
+
 def everywhere(q, k):
     return triangle(q, k, k.shape[-2])
 
@@ -2268,3 +2274,43 @@ class RaisedWhereGradientsAreOn(Layer):
 
     def widen(self, x):
         return super().widen(x) if torch.is_grad_enabled() else x
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def double_scores_cut_to_float32(q, k, v, past=None):
+    """Scores are clamped to what float32 can hold, in float64 too, where larger ones become equal.
+
+    Leave scores as they are: the softmax subtracts the largest.
+    """
+    return attended(q, k, v, past, hide=cut_to_float32)
+
+
+@mistake(of="CachedAttention", caught_by=test_precision)
+class DoubleScoresCutToFloat32(Layer):
+    """Scores are clamped to what float32 can hold, in float64 too, where larger ones become equal.
+
+    Leave scores as they are: the softmax subtracts the largest.
+    """
+
+    def hide(self, scores, keep):
+        return cut_to_float32(scores, keep)
+
+
+@mistake(of="KVCache", caught_by=test_cache_own)
+class OldAnswerForNoTokens(Cache):
+    """An append of no tokens returns the copies that an earlier append made.
+
+    Return what lies in the memory now: self.keys[:, :, : self.length].
+    """
+
+    copies = None
+
+    def append(self, k, v):
+        so_far = super().append(k, v)
+        if self.copies is None or k.shape[2]:
+            self.copies = tuple(x.clone() for x in so_far)
+        return self.copies
+
+    def reset(self):
+        super().reset()
+        self.copies = None

@@ -9,7 +9,6 @@ from grader.suites.ex06_kv_cache import together
 from grader.suites.ex06_kv_cache.attention import (
     agree_attention,
     agree_gradients,
-    agree_large_scores,
     agree_ties_and_low_scores,
     each_input_learns_alone,
     new_tokens,
@@ -26,6 +25,7 @@ from grader.suites.ex06_kv_cache.caches import (
 from grader.suites.ex06_kv_cache.layers import (
     agree_given_scores,
     agree_gradients_of_a_layer,
+    agree_large_scores,
     agree_products_of_256,
     agree_with_cache,
     each_learns_alone,
@@ -149,7 +149,7 @@ def test_cache_own(student, draw, device, case):
         together.caches_agree(student, draw, device)
         return
     pairs = [new_caches(student, device, *sizes) for sizes, _ in CACHES]
-    for t in (1, 5, 2):
+    for t in (1, 5, 0, 2):
         for pair, ((batch, heads, _, width, _), dtype) in zip(pairs, CACHES, strict=True):
             k, v = (draw.strided(batch, heads, t, width, dtype=dtype) for _ in range(2))
             stay(pair[0], lambda pair=pair, k=k, v=v: append(*pair, k, v))
@@ -352,7 +352,7 @@ def test_precision(student, draw, device, t, old, dtype):
     for size in sizes:
         agree_with_cache(student, draw, device, True, 2, t, old, 4, 3, dtype, size)
     if dtype is float64:
-        agree_large_scores(student, draw, t, old)
+        agree_large_scores(student, draw, device, t, old)
     else:
         agree_products_of_256(student, draw, device, t, old, dtype)
         agree_ties_and_low_scores(student, draw, t, old, dtype)
