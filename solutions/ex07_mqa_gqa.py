@@ -279,12 +279,14 @@ def grouped_query_attention(
     raises  ValueError naming both numbers if H is not divisible by Hk
 
     The scale is 1/sqrt(D). float16 and bfloat16 are computed in float32 and converted back at the
-    end; float64 is computed in float64; very large and very low scores do not overflow, and their
-    weights lose no digits. Hidden keys and values have no influence, even at 1e30, nor has NaN in a
-    key on the output of a query from which it is hidden. Gradients flow to q, k and v in every
-    dtype and, of finite inputs, are never NaN. There may be any number of leading dimensions, batch
-    and Lq may be 0, tensors may be strided or expanded, and everything is computed on their device.
-    The function changes neither its inputs nor tensors that it returned earlier.
+    end; float64 is computed in float64. Scores may be very large or very low: if all products of
+    queries and keys, before the scale and the mask, fit the dtype that is computed in, nothing
+    overflows, and weights lose no digits. Hidden keys and values have no influence, even at 1e30,
+    nor has NaN in a key on the output of a query from which it is hidden. Gradients flow to q, k
+    and v in every dtype and, of finite inputs, are never NaN. There may be any number of leading
+    dimensions, batch and Lq may be 0, tensors may be strided or expanded, and everything is
+    computed on their device. The function changes neither its inputs nor tensors that it returned
+    earlier.
     """
     ### BEGIN SOLUTION
     (num_heads, q_len), (num_kv_heads, k_len) = q.shape[-3:-1], k.shape[-3:-1]
@@ -363,8 +365,8 @@ class GroupedQueryAttention(nn.Module):
     Parameters: `w_q` Linear(E, E), `w_k` and `w_v` Linear(E, Hk*D), `w_o` Linear(E, E). Attention
     in it keeps all that `grouped_query_attention` promises of half precision, of very large and
     very low scores, of hidden keys and of queries that may attend to nothing. The layer does the
-    same in .train() and in .eval(), keeps nothing from one call to the next, and works in the dtype
-    and on the device of its parameters.
+    same in .train() and in .eval(), its answers do not depend on earlier calls (the past is an
+    argument), and it works in the dtype and on the device of its parameters.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, bias: bool = False) -> None:

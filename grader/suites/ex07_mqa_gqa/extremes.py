@@ -31,6 +31,18 @@ def ties_agree(student, draw, dtype, Hk, masked):
     attends(student, *close, v, keep, says, right_in_float32)
 
 
+def beyond_float32_agrees(student, draw, device, Hk, masked):
+    """Compare outputs for scores in float64 that float32 cannot hold; with a mask, a layer's."""
+    q, k = (draw.normal(8, 4, dtype=torch.float64) for _ in "qk")
+    q[:, 0], k[:, 0] = 1e20, -1e20 * (1 + draw.permutation(8))
+    v = draw.normal(2, Hk, 8, 3, dtype=torch.float64)
+    keep = draw.keep(2, 4, 8, 8) if masked else None
+    what = "scores below -1e40"
+    attends(student, *heads_of((q, k), Hk), v, keep, f"output for {what}")
+    if masked:
+        layer_agrees(student, draw, device, torch.float64, q, k, what)
+
+
 def layer_agrees(student, draw, device, dtype, q, k, what):
     """Compare both methods of a layer that reads q and k (L, D) as they are from its tokens.
 

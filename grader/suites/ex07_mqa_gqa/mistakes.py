@@ -2071,3 +2071,57 @@ def nan_kept_from_nobody_alone(q, k, v, keep=None):
         seen = keep.expand(table).any(-2).any(-2)[..., None, :, None]
         k = torch.where(seen, k, torch.zeros_like(k))
     return attended(q, k, v, keep, hide=with_infinity)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def hidden_by_the_lowest_float32(q, k, v, keep=None):
+    """Hidden scores are the lowest number of float32, in float64 too, where seen ones are lower.
+
+    Give hidden scores minus infinity.
+    """
+    return attended(q, k, v, keep, hide=filled(torch.finfo(torch.float32).min))
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def double_scores_cut_to_float32(q, k, v, keep=None):
+    """Scores are clamped to what float32 can hold, in float64 too, where larger ones become equal.
+
+    Leave scores as they are: the softmax subtracts the largest.
+    """
+    most = torch.finfo(torch.float32).max
+
+    def hide(scores, keep):
+        return torch.where(keep, scores.clamp(-most, most), -torch.inf)
+
+    return attended(q, k, v, keep, hide=hide)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_mask)
+def row_of_the_mask_cut_into_blocks(q, k, v, keep=None):
+    """More than 1,024 queries are taken in blocks, and so is the mask, whose one row for all
+    queries is only in the first block.
+
+    Expand the mask to (..., H, Lq, Lk) before you cut it.
+    """
+    if keep is None or keep.ndim < 2 or q.shape[-2] <= 1024:
+        return attended(q, k, v, keep)
+    pairs = zip(q.split(1024, -2), keep.split(1024, -2), strict=True)
+    return torch.cat([attended(some, k, v, rows) for some, rows in pairs], -2)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_step)
+class MaskKeptForTheNumberOfKeys(Layer):
+    """The mask of a step is kept for the number of keys alone, and used again for more queries.
+
+    Build it in every call, or keep it for both lengths.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.kept = {}
+
+    def causal(self, q_len, k_len):
+        mask = self.kept.get(k_len)
+        if mask is None or len(mask) not in (1, q_len):
+            mask = self.kept[k_len] = super().causal(q_len, k_len)
+        return mask

@@ -10,7 +10,14 @@ from grader.judging import Hard, agree, backward, check, lasting, rejects, same,
 from reference import ex07_mqa_gqa as reference
 
 from . import together
-from .extremes import ATTENTION, heads_of, layer_agrees, right_in_float32, ties_agree
+from .extremes import (
+    ATTENTION,
+    beyond_float32_agrees,
+    heads_of,
+    layer_agrees,
+    right_in_float32,
+    ties_agree,
+)
 from .inputs import USUAL, attends, gradients_agree, layer_gradients_agree, layers, qkv
 from .manners import answers_agree, layouts_agree, on_its_device
 from .past import continuations_agree, layer_in, long_pasts_agree, step_gradients_agree
@@ -113,6 +120,8 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
         ties_agree(student, draw, dtype, 4 // G, masked)
         close = draw.ties(24, 24, dtype)
         layer_agrees(student, draw, device, dtype, *close, "scores of hundreds close together")
+    if scale == 3000:
+        beyond_float32_agrees(student, draw, device, 4 // G, masked)
     if masked and scale == 1:
         layer_in(dtype, student, draw, device, (4 // G, G))
     if scale == 1 and G == 1 and not masked:
@@ -138,6 +147,8 @@ def test_mask(student, draw, Hk, Lq, shape):
         full = (s["B"], s["Hk"] * s["G"], s["Lq"], s["Lk"])
         attends(student, *qkv(draw, **s), draw.keep(*full))
         attends(student, *qkv(draw, **s), draw.keep(*full[2:]))
+        if s["Lq"] > 64:  # one row for many queries
+            attends(student, *qkv(draw, **s), draw.keep(1, 1, s["Lk"]))
 
 
 @check(points=1, needs=[test_values])
@@ -264,6 +275,8 @@ def test_step(student, draw, device, sizes, Hk, bias):
             right = oracle.step(piece, right_pasts[i])
             agree(step, right)
             pasts[i], right_pasts[i] = step[1], right[1]
+    says = "output of a whole text after that of its pieces"
+    agree(module.step(texts[0])[0], oracle.step(texts[0])[0], says=says)
     step_gradients_agree(draw, module, oracle, texts[0], texts[1][:, :2])
     continuations_agree(draw, module, oracle, texts[0])
     if sizes == (6,):
