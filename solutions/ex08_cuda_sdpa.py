@@ -373,15 +373,15 @@ def fast_attention(
     k       (..., Hk, Lk, D); query head h reads key/value head h // (H // Hk)
     v       (..., Hk, Lk, Dv)
     keep    bool tensor that broadcasts to (..., H, Lq, Lk), True = may attend; None hides nothing;
-            hidden keys and values have no influence, even 1e30
+            keys and values hidden from a query have no influence on its output, even 1e30
     causal  whether query i, at position i + Lk - Lq, sees no key ahead of itself
     scale   factor of the scores, which may be 0 or negative; None means 1 / sqrt(D)
     bias    finite numbers of the dtype of `q`, added to the scaled scores; broadcasts as `keep`
     returns output (..., H, Lq, Dv) of the dtype and device of `q`, a new one at each call, through
             which gradients flow to `q`, `k`, `v` and `bias`; a query that may attend to nothing has
-            output 0 and gradient 0; float64 is computed in float64, half precision adds up in
-            float32 (products of 256 do not overflow), and scores may be thousands apart, and as
-            low as -1e32
+            output 0 and gradient 0; float64 is computed in float64, half precision is scaled and
+            added up in float32 (neither scale * q nor products of 256 overflow), and scores may be
+            thousands apart, and as low as -1e32
     raises  ValueError, naming both numbers, if the widths of `q` and `k`, the lengths of `k` and
             `v` or their heads differ, or if Hk does not divide H
     """

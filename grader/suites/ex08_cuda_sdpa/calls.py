@@ -127,6 +127,13 @@ def agree_behind_large_keys(student, draw, causal):
         hidden = [x.masked_fill(~hiding.mT, large) for x in (k, v)]
         output = student.fast_attention(q, *hidden, hiding, causal)
         agree(output, clean, says=f"output (hidden keys and values of {large:g})")
+    seen_late = draw.keep(2, 3, 5, 9)  # key 4 is hidden from the first 3 queries alone
+    seen_late[..., :3, 4], seen_late[..., 3:, 4], seen_late[..., 0] = False, True, True
+    clean = reference.fast_attention(q, k, v, seen_late, causal)
+    clean = clean._replace(exact=clean.exact[..., :3, :], plain=clean.plain[..., :3, :])
+    loud = [x.index_fill(-2, torch.tensor(4, device=x.device), 1e30) for x in (k, v)]
+    output = student.fast_attention(q, *loud, seen_late, causal)[..., :3, :]
+    agree(output, clean, says="output of queries from which a key and value of 1e30 are hidden")
     low = torch.full_like(q[..., :1], -1e30)  # beside which a hidden score of -1e9 is high
     agree_output(student, q, k, v, keep=hiding, bias=low, causal=causal, says=LOW)
 
@@ -156,8 +163,23 @@ def agree_in_dtype(student, draw, dtype, names):
             agree_by_differences(student, draw, names)
     else:
         agree_when_loud(student, draw, dtype, names)
+    if dtype is float16:
+        agree_with_large_scale(student, draw, names)
     if "keep" in names:
         hide(student, draw, dtype, "causal" in names)
+
+
+def agree_with_large_scale(student, draw, names):
+    """Compare scores of float16 whose scale, times a query or a key, is too much for float16."""
+    for loud, quiet in ((0, 1), (1, 0)):
+        inputs = qkv(draw, float16, D=16)
+        inputs[loud][..., 0] = 3e4
+        inputs[quiet][..., 0] *= 2e-4
+        options = options_of(draw, names, *inputs[:2]) | {"scale": draw.choice(2.5, 3.0, 4.0)}
+        right = raised(reference.fast_attention, *inputs, **options)
+        output = student.fast_attention(*inputs, **options)
+        says = f"output ({'qk'[loud]} is large, and so is scale * {'qk'[loud]})"
+        agree(output, right, says=says)
 
 
 def hide(student, draw, dtype, causal):

@@ -1902,3 +1902,14 @@ class SwitchedForMasks(_TwoPaths):
     def attend(self, q, k, v, keep):
         self.fused = self.fused and keep is None
         return super().attend(q, k, v, keep)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def queries_scaled_in_half(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """A given scale is multiplied into the queries in their dtype: in float16, 3 * 30,000 is inf.
+
+    Pass scale= to the operator, which scales sums of float32.
+    """
+    if scale is None:
+        return _right(q, k, v, keep, causal, scale, bias)
+    return _right(q * scale, k, v, keep, causal, 1.0, bias)

@@ -109,6 +109,9 @@ def test_mask_and_bias(student, draw, case, causal):
                 agree_output(student, q, k, v, **options)
             for row in draw.keep(1, sizes["Lk"]), draw.keep(sizes["Lq"], sizes["Lk"]):
                 agree_output(student, q, k, v, keep=row, causal=causal)
+            if max(sizes["Lq"], sizes["Lk"]) > 64:  # a column for many keys, a row for many queries
+                agree_output(student, q, k, v, keep=draw.keep(1, sizes["Lq"]).mT, causal=causal)
+                agree_output(student, q, k, v, bias=draw.normal(1, sizes["Lk"]), causal=causal)
     else:
         q, k, v = qkv(draw, H=6)
         keep, bias = draw.keep(*case), draw.normal(*case, scale=2.0)
