@@ -81,11 +81,11 @@ def mask_of(draw, kind, lead, Lq, Lk):
         return None
     shapes = {
         "loud": (*lead[:1], *[1] * len(lead[1:]), 1, Lk), "heads": (*lead[-1:], Lq, Lk),
-        "rows": (*lead, Lq, Lk), "row": (Lk,), "open": (Lq, Lk),
+        "rows": (*lead, Lq, Lk), "row": (Lk,),
     }  # fmt: skip
-    keep = draw.keep(*shapes["loud" if kind == "nan" else kind])
     if kind == "open":
-        keep[...] = True
+        return draw.keep(Lq, Lk) | True
+    keep = draw.keep(*shapes["loud" if kind == "nan" else kind])
     if kind == "rows":
         keep[..., Lq // 2, :] = False
     return keep

@@ -1,6 +1,7 @@
 """Checks that sizes, masks, contexts, layouts, modes and precisions do not disturb each other."""
 
 import numpy as np
+import torch
 from torch import bfloat16, float16, float32, float64
 
 from reference import ex04_heads as reference
@@ -26,8 +27,8 @@ def arrays_agree(student, draw, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=(float32, float16, float64),
-        keep=(*KEEP, "row"),
-        lengths=((3, 5), (5, 3), (4, 4), (1, 5)),
+        keep=(*KEEP, "row", "open"),
+        lengths=((3, 5), (5, 3), (4, 4), (1, 5), (4, 1), (70, 3), (3, 70)),
         heads=HEADS,
         layout=("plain", "turned", "expanded", "flipped"),
     ):
@@ -68,17 +69,28 @@ def layers_agree(student, draw, device, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        keep=KEEP,
-        lengths=((5, 3), (4, 4), (1, 5), (4, None)),  # None is no context
+        keep=(*KEEP, "open"),
+        lengths=(
+            (5, 3),
+            (4, 4),
+            (1, 5),
+            (4, None),
+            (4, 1),
+            (3, 70),
+            (20, None),
+        ),  # None: no context
         heads=HEADS,
         layout=("plain", "turned", "expanded"),
         bias=(False, True),
         training=(True, False),
+        learns=(True, False),
     ):
         one_layer_agrees(student, draw, device, **call)
 
 
-def one_layer_agrees(student, draw, device, dtype, keep, lengths, heads, layout, bias, training):
+def one_layer_agrees(
+    student, draw, device, dtype, keep, lengths, heads, layout, bias, training, learns
+):  # fmt: skip
     """Compare the answer of a layer, and all gradients through output and weights at once."""
     (H, D), (Lq, Lk) = heads, lengths
     module, oracle = layers(student, draw, device, H * D, H, bias, dtype)
@@ -89,7 +101,10 @@ def one_layer_agrees(student, draw, device, dtype, keep, lengths, heads, layout,
     given = dict(zip(("x", "context"), clean, strict=False))
     if keep == "loud" and Lk is not None:
         given["context"] = clean[1].masked_fill(~mask[:, 0, 0, :, None], large(dtype))
-    values_agree(module(**given, keep=mask), oracle(*clean, keep=mask))
+    with torch.set_grad_enabled(learns):
+        values_agree(module(**given, keep=mask), oracle(*clean, keep=mask))
+    if not learns:
+        return
     options = {"through_weights": True, "bias": bias, "clean": clean}
     gradients_agree(draw, module, oracle, mask, **options, **given)
 
@@ -106,6 +121,8 @@ def mask_of(draw, kind, H, Lq, Lk):
     if kind is None:
         return None
     shapes = {"loud": (H, 1, 1, Lk), "heads": (H, Lq, Lk), "rows": (H, H, Lq, Lk), "row": (Lk,)}
+    if kind == "open":
+        return draw.keep(Lq, Lk) | True
     keep = draw.keep(*shapes[kind])
     if kind == "rows":
         keep[:, -1, Lq // 2] = False

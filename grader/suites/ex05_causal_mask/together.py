@@ -1,5 +1,6 @@
 """Checks that lengths, widths, windows, layouts and precisions do not disturb each other."""
 
+import torch
 from torch import bfloat16, float16, float32, float64
 
 import reference
@@ -7,6 +8,7 @@ from grader.judging import agree, backward
 
 DTYPES = float32, float16, float64, bfloat16
 SOME = 5, 1, 8, 0
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 
 
 def masks_agree(student, draw):
@@ -20,19 +22,30 @@ def attention_agrees(student, draw, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        lengths=((5, 5), (3, 7), (7, 3), (1, 6), (75, 70)),  # Lq, Lk
+        lengths=((5, 5), (3, 7), (7, 3), (1, 6), (75, 70), (3, 70)),  # Lq, Lk
         widths=((3, 5), (5, 2), (4, 4)),  # D, Dv
         lead=((2,), (), (2, 3)),
         layout=("plain", "turned", "expanded"),
+        scores=(1.0, FAR),
+        learns=(True, False),
     ):
         one_call_agrees(student, draw, **call)
 
 
-def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout):
+def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout, scores, learns):
     """Compare the output and all gradients of a call."""
     (Lq, Lk), (D, Dv) = lengths, widths
     shapes = (Lq, D), (Lk, D), (Lk, Dv)
-    inputs = [laid_out(draw, (*lead, *shape), dtype, layout) for shape in shapes]
+    sizes = scores, 1.0, 1.0
+    inputs = [
+        laid_out(draw, (*lead, *shape), dtype, layout, size)
+        for shape, size in zip(shapes, sizes, strict=True)
+    ]
+    if not learns:
+        with torch.no_grad():
+            output = student.causal_attention(*inputs)
+        agree(output.to(dtype), reference.causal_attention(*inputs), says="output")
+        return
     leaves = [x.requires_grad_() for x in inputs]
     output = student.causal_attention(*leaves)
     # Another check asks for the dtype of the output.
@@ -44,9 +57,9 @@ def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout):
         agree(got, right, says=f"gradient of {name}")
 
 
-def laid_out(draw, shape, dtype, layout):
+def laid_out(draw, shape, dtype, layout, size):
     """Draw a tensor; transposed in memory, or with one entry for all along its first dimension."""
+    x = draw.normal(*shape, dtype=dtype, scale=size)
     if layout == "turned":
-        return draw.strided(*shape, dtype=dtype)
-    x = draw.normal(*shape, dtype=dtype)
+        return x.mT.contiguous().mT
     return x[:1].expand(shape) if layout == "expanded" else x

@@ -35,6 +35,8 @@ def mask_of(draw, kind, lead, H, Lq, Lk):
     }  # fmt: skip
     if kind is None:
         return None
+    if kind == "open":
+        return draw.keep(Lq, Lk) | True
     keep = draw.keep(*shapes[kind])
     if kind == "rows":
         keep[..., -1, Lq // 2, :] = False

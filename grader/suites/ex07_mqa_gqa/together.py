@@ -10,7 +10,8 @@ from .inputs import laid_out, layer_gradients_agree, layers, leading, mask_of
 
 DTYPES = float32, float16, float64, bfloat16
 HEADS = (2, 2), (1, 3), (3, 1)  # Hk, query heads of each
-LENGTHS = (3, 6), (6, 3), (4, 4), (1, 5)  # Lq, Lk
+LENGTHS = (3, 6), (6, 3), (4, 4), (1, 5), (4, 1), (70, 6), (3, 70)  # Lq, Lk
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 WIDTHS = (3, 5), (5, 2), (4, 4)  # D, Dv
 
 
@@ -42,26 +43,39 @@ def attention_agrees(student, draw, device, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        keep=(None, "loud", "heads", "rows", "row"),
+        keep=(None, "loud", "nan", "heads", "rows", "row", "open"),
         lengths=LENGTHS,
-        layout=("plain", "turned", "flat", "deep"),
+        layout=("plain", "turned", "expanded", "flat", "deep"),
         heads=HEADS,
         widths=WIDTHS,
+        scores=(1.0, FAR),
+        learns=(True, False),
     ):
         one_call_agrees(student, draw, **call)
 
 
-def one_call_agrees(student, draw, keep, dtype, lengths, layout, heads, widths):
+def one_call_agrees(
+    student, draw, keep, dtype, lengths, layout, heads, widths, scores, learns
+):  # fmt: skip
     """Compare the output and all gradients of a call with as many sequences as query heads."""
     (Lq, Lk), (D, Dv), Hk, H = lengths, widths, heads[0], heads[0] * heads[1]
     lead = leading(layout, H)
     sizes = (H, Lq, D), (Hk, Lk, D), (Hk, Lk, Dv)
-    q, k, v = (laid_out(draw.normal(*lead, *size, dtype=dtype), layout) for size in sizes)
-    mask = mask_of(draw, keep, lead, H, Lq, Lk)
+    drawn = [draw.normal(*lead, *size, dtype=dtype) for size in sizes]
+    drawn[0] *= scores
+    q, k, v = (laid_out(x, layout) for x in drawn)
+    mask = mask_of(draw, "loud" if keep == "nan" else keep, lead, H, Lq, Lk)
     given = q, k, v
     if keep == "loud":
         large = 6e4 if dtype is float16 else 1e30
         given = q, *(x.masked_fill(~mask.mT, large) for x in (k, v))
+    if keep == "nan":
+        given = q, k.masked_fill(~mask.mT, torch.nan), v
+    if keep == "nan" or not learns:  # of NaN no gradient is promised
+        with torch.no_grad():
+            output = student.grouped_query_attention(*given, mask)
+        agree(output, reference.grouped_query_attention(q, k, v, mask))
+        return
     leaves = [x.requires_grad_() for x in given]
     output = student.grouped_query_attention(*leaves, mask)
     agree(output, reference.grouped_query_attention(q, k, v, mask))
