@@ -157,6 +157,17 @@ def softmax_half_not_raised(weights, grad_weights):
 
 
 @mistake(of="softmax_backward", caught_by=test_softmax_manners)
+def products_in_half(weights, grad_weights):
+    """The products of weights and gradients are made in float16, where small ones become 0.
+
+    Go to float32 before the first product, with .astype(np.float32).
+    """
+    w, g = raised(weights), raised(grad_weights)
+    total = raised(weights * grad_weights).sum(-1, keepdims=True)
+    return (w * (g - total)).astype(weights.dtype)
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax_manners)
 def softmax_left_in_float32(weights, grad_weights):
     """The gradient of float16 weights comes back in float32.
 
@@ -612,6 +623,44 @@ def gradient_of_scores_in_half(q, k, v, grad_output, keep=None, scale=None):
         grad = raised(grad.astype(q.dtype))
         found = grad @ given[1], turned(grad) @ given[0], turned(weights) @ given[3]
         return tuple(x.astype(q.dtype) for x in found)
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def scaled_after_the_rounding(q, k, v, grad_output, keep=None, scale=None):
+    """dq and dk go back to float16 before the scale, and are infinite there.
+
+    Multiply with the scale first, and convert to float16 last.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    factor = way.dtype.type(way.scale)
+    with np.errstate(all="ignore"):
+        dq, dk = (x.astype(way.dtype) for x in (way.ds @ way.k, turned(way.ds) @ way.q))
+        return way(dq=dq * factor, dk=dk * factor)
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def parts_added_in_half(q, k, v, grad_output, keep=None, scale=None):
+    """dv is added up in float16, block after block of queries, and is infinite on the way.
+
+    Add up in float32, and convert to float16 last.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    dv = np.zeros(v.shape, way.dtype)
+    with np.errstate(all="ignore"):
+        for start in range(0, q.shape[-2], 256):
+            block = np.s_[..., start : start + 256, :]
+            dv = (dv + turned(way.weights[block]) @ way.grad[block]).astype(way.dtype)
+    return way(dv=dv)
+
+
+@mistake(of="attention_backward", caught_by=test_scale)
+def one_key_seen_by_all(q, k, v, grad_output, keep=None, scale=None):
+    """Where there is one key, its weight is 1 for every query, also for those that may not see it.
+
+    One key is no special case: mask its score like any other.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    return way(dv=way.grad.sum(-2, keepdims=True) if k.shape[-2] == 1 else None)
 
 
 @mistake(of="attention_backward", caught_by=test_hidden)

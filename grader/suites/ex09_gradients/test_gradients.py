@@ -10,6 +10,8 @@ from reference import ex09_gradients as reference
 from reference import raised
 from reference.ex03_sdpa import exact_attention
 
+from .halves import arrays, halves_that_cancel, large_without_the_scale, small_products
+
 ROWS = [(4, 4), (5,), (2, 3, 17), (1,), (3, 1), (9, 65)]
 SIZES = {  # leading dimensions, Lq, Lk, D, Dv
     "all alike": ((4,), 4, 4, 4, 4),
@@ -72,8 +74,9 @@ def test_softmax_manners(student, draw, dtype):
     """softmax_backward computes float16 in float32, keeps the dtype, leaves its inputs alone, looks
     at them anew in every call, and takes strided, repeated and empty ones, and one array twice."""
     weights, grad = weights_and_gradient(draw, 16, 9, 17, dtype=dtype)
-    got = untouched(lambda: student.softmax_backward(weights, grad))
-    agree(got, reference.softmax_backward(weights, grad))
+    for rows in [weights, grad], [weights[0, 0], grad[0, 0]]:  # also one row by itself
+        got = untouched(lambda rows=rows: student.softmax_backward(*rows))
+        agree(got, reference.softmax_backward(*rows))
     draw.hard(Hard.CHANGED)
     with lasting(student.softmax_backward, weights, grad):
         grad *= -2
@@ -90,8 +93,9 @@ def test_softmax_manners(student, draw, dtype):
     if dtype is float16:
         share = np.array([[1 - 2**-6, 2**-6], [0.75, 0.25]], np.float16)
         large = np.array([[-40_000, 40_000], [3, 5]], np.float16)  # their difference is infinite
-        expected = raised(reference.softmax_backward, share, large)
-        agree(student.softmax_backward(share, large), expected)
+        for given in (share, large), small_products(draw):
+            expected = raised(reference.softmax_backward, *given)
+            agree(student.softmax_backward(*given), expected)
 
 
 @check(points=1)
@@ -136,6 +140,8 @@ def test_scale(student, draw, masked):
         gradients_agree(student, tensors, keep, scale)
     for sizes in draw.hard(Hard.ONE, **ORDINARY):
         mask = draw.keep(sizes["Lq"], sizes["Lk"]).cpu().numpy() if masked else None
+        if masked:
+            mask[:-1:2] = False  # where there is one key, some queries see none
         gradients_agree(student, inputs(draw, tupled(sizes), float32), mask, -0.7)
     v, grad = arrays(draw.normal(40, 3), draw.normal(6, 3))
     for scores in draw.scores(6, 40).values():  # the queries choose them, row by row
@@ -208,6 +214,10 @@ def test_half_precision(student, draw):
         for keep in None, mask.cpu().numpy():
             expected = raised(reference.attention_backward, *tensors, keep, scale)
             each_agrees(student.attention_backward(*tensors, keep, scale), expected)
+    for given in halves_that_cancel(draw), large_without_the_scale(draw):
+        each_agrees(
+            student.attention_backward(*given), raised(reference.attention_backward, *given)
+        )
     close_scores_agree(student, draw)
     gradients_agree_together(student, draw, float16)
 
@@ -229,8 +239,9 @@ def test_manners(student, draw, dtype):
             x[:] = arrays(draw.normal(*x.shape, dtype=dtype))[0]
             gradients_agree(student, tensors, keep)
     draw.hard(Hard.SAME)
-    [one] = arrays(draw.normal(2, 4, 3, dtype=dtype))
-    gradients_agree(student, [one] * 4)
+    one, two = arrays(*(draw.normal(2, 4, 3, dtype=dtype) for _ in range(2)))
+    for given in [one] * 4, [one, two, two, one], [one, one, two, two], [one, two, one, two]:
+        gradients_agree(student, given)
     views = [
         [x[:, ::-1] for x in (*tensors, keep)],
         [np.broadcast_to(x[:1], x.shape) for x in (*tensors, keep)],
@@ -266,10 +277,6 @@ def low_scores_agree(student, draw):
     *_, right = reference.attention_backward(*given)
     right = right._replace(magnitude=float(np.abs(given[3]).max()))
     agree(student.attention_backward(*given)[2], right, says="dv for scores far below 0")
-
-
-def arrays(*tensors):
-    return [x.cpu().numpy() for x in tensors]
 
 
 def weights_and_gradient(draw, *shape, dtype):
