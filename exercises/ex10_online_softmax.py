@@ -1,4 +1,4 @@
-# Skeleton ex10_online_softmax 0057cd6767eb9fdb. The lesson: docs/lessons/ex10_online_softmax.en.md
+# Skeleton ex10_online_softmax bf209211030af04f. The lesson: docs/lessons/ex10_online_softmax.en.md
 """Online softmax and tiled attention: write the bodies, then run `make grade EX=ex10_online_softmax`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -15,8 +15,8 @@ def online_softmax(x: torch.Tensor, block_size: int) -> tuple[torch.Tensor, torc
 
     x           (..., n), float16, bfloat16, float32 or float64; may hold -inf
     block_size  how many columns are read at once; the last block may be shorter
-    returns     row_max and row_sum, (...) each: float32 if x is float16 or bfloat16 (convert x
-                first), otherwise in the dtype of x. A row of -inf gives -inf and 0
+    returns     row_max and row_sum, (...) each: float32 if x is float16 or bfloat16 (convert each
+                block first), otherwise in the dtype of x. A row of -inf gives -inf and 0
     raises      ValueError if block_size is less than 1; the message contains block_size
     """
     raise NotImplementedError(

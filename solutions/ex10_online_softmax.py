@@ -256,8 +256,8 @@ def online_softmax(x: torch.Tensor, block_size: int) -> tuple[torch.Tensor, torc
 
     x           (..., n), float16, bfloat16, float32 or float64; may hold -inf
     block_size  how many columns are read at once; the last block may be shorter
-    returns     row_max and row_sum, (...) each: float32 if x is float16 or bfloat16 (convert x
-                first), otherwise in the dtype of x. A row of -inf gives -inf and 0
+    returns     row_max and row_sum, (...) each: float32 if x is float16 or bfloat16 (convert each
+                block first), otherwise in the dtype of x. A row of -inf gives -inf and 0
     raises      ValueError if block_size is less than 1; the message contains block_size
     """
     ### BEGIN SOLUTION

@@ -608,6 +608,22 @@ def tile_of_queries_forgets_its_start(q, k, v, causal=False, scale=None, block_s
     return tuple(torch.cat([part[i] for part in parts], -2 if i == 0 else -1) for i in (0, 1))
 
 
+@mistake(of="flash_attention", caught_by=test_sizes)
+def keys_cut_from_the_end(q, k, v, causal=False, scale=None, block_size=64):
+    """In tiles of 256 queries, the keys of a tile that sees none are cut at a negative place.
+
+    Count at least 0 keys: k[..., :-3, :] is all but the last three.
+    """
+    if not causal:
+        return _flash(q, k, v, causal, scale, block_size)
+    parts, before = [], k.shape[-2] - q.shape[-2]
+    for start in range(q.shape[-2] % 256 or 256, q.shape[-2] + 256, 256):
+        rows = q[..., max(0, start - 256) : start, :]
+        seen = before + start
+        parts.append(_flash(rows, k[..., :seen, :], v[..., :seen, :], True, scale, block_size))
+    return tuple(torch.cat([part[i] for part in parts], -2 if i == 0 else -1) for i in (0, 1))
+
+
 @mistake(of="merge_partials", caught_by=test_merge_sizes)
 def second_part_overwritten(a, b):
     """The second output is weighed in place, so that it is changed, and the first with it if both

@@ -9,6 +9,7 @@ from torch import bfloat16, float16, float32, float64
 from grader.judging import Hard, agree, backward, check, gradcheck, lasting, rejects, untouched
 from reference import ex10_online_softmax as reference
 
+from .few_keys import few_keys_agree
 from .together import attention_together
 
 ROWS = [(1,), (2, 3, 17), (4, 65), (1, 2, 3), (1, 64)]
@@ -27,6 +28,7 @@ CAUSAL = {  # Lq, Lk, block_size
     "a block in one": (9, 16, 64),
     "more queries": (65, 17, 8),
     "one key": (33, 1, 8),
+    "a block of queries without a key": (29, 17, 8),
 }
 HALVES = [float16, bfloat16]
 ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
@@ -105,7 +107,8 @@ def test_online_manners(student, draw, dtype):
         [expected] = reference.online_softmax_gradients(x, upstream=upstream)
         agree(got, expected, says="gradient of x through row_max + log(row_sum)")
     for block_size in 0, -3, -draw.integer(20, 99):
-        rejects(lambda block_size=block_size: student.online_softmax(x, block_size), block_size)
+        for some in x, empty:
+            rejects(lambda n=block_size, some=some: student.online_softmax(some, n), block_size)
 
 
 @check(points=1)
@@ -193,6 +196,8 @@ def test_sizes(student, draw, kind):
             for causal in (False, True):
                 expected = reference.flash_attention(q, k, v, causal)
                 agree(attend(q, k, v, causal, block_size=48), expected)
+        if kind == "long":
+            few_keys_agree(student, draw)
         return
     draw.hard(Hard(kind))
     q, k, v = inputs(draw, (2,), 9, 9, 4, 4, float32)
@@ -345,4 +350,5 @@ def test_gradients(student, draw, dtype, causal):
         answer = untouched(lambda x=(q, k, v): attend(*x, causal, block_size=4))
         agree(answer, reference.flash_attention(q, k, v, causal))
     for block_size in 0, -3, -draw.integer(20, 99):
-        rejects(lambda n=block_size: attend(*strided, causal, block_size=n), block_size)
+        for given in strided, [x[:0] for x in strided]:
+            rejects(lambda n=block_size, x=given: attend(*x, causal, block_size=n), block_size)
