@@ -176,6 +176,18 @@ def odd_dim_cut(positions, dim, base=BASE):
     return plain_sinusoidal_embedding(positions, dim + dim % 2, base)[..., :dim]
 
 
+@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal_positions)
+def sign_taken_off(positions, dim, base=BASE):
+    """The sign is taken off integers, and the lowest number of an integer dtype keeps it.
+
+    Convert to float32 first: abs() of -128 is -128 in int8.
+    """
+    signs = torch.ones(2, device=positions.device)
+    signs = torch.where(positions[..., None] < 0, -signs, signs)
+    answer = plain_sinusoidal_embedding(positions.abs(), dim, base)
+    return torch.stack([answer[..., 0::2] * signs[..., :1], answer[..., 1::2]], -1).flatten(-2)
+
+
 @mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal, null=True)
 def no_embedding(positions, dim, base=BASE):
     """Zeros.
@@ -439,6 +451,16 @@ def small_integers_overflow(x, positions, base=BASE, interleaved=True):
     if positions.dtype == torch.int8:
         positions = positions * 2 / 2
     return plain_apply_rope(x, positions, base, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def negated_as_they_came(x, positions, base=BASE, interleaved=True):
+    """Positions are negated in the dtype that they came in, and uint8 has no negative numbers.
+
+    Convert positions to the dtype of the angles before anything is computed with them.
+    """
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return plain_apply_rope(x, -(-positions).to(wide), base, interleaved)
 
 
 @mistake(of="apply_rope", caught_by=test_rope_manners)

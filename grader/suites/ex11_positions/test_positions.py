@@ -52,11 +52,12 @@ def test_sinusoidal(student, draw, shape, dim, base, dtype):
 @check(points=1, needs=[test_sinusoidal])
 @pytest.mark.parametrize("dtype", [int32, int64, float32, *HALVES, "together"])
 def test_sinusoidal_positions(student, draw, dtype):
-    """sinusoidal_embedding takes far, negative and fractional positions, looks at them and at the
-    base anew in every call, and leaves them alone; it refuses an odd dim; no dtypes, shapes,
-    layouts and bases disturb each other."""
+    """sinusoidal_embedding takes far, negative and fractional positions, up to the ends of small
+    integer dtypes, looks at them and at the base anew in every call, and leaves them alone; it
+    refuses an odd dim; no dtypes, shapes, layouts and bases disturb each other."""
     if dtype == "together":
         together.embeddings_agree_together(student, draw, int64, int8, bfloat16, float32)
+        together.embeddings_agree_at_the_ends(student, draw)
         return
     near = draw.integers(1, 60, 4, 5).to(dtype)
     for hard in Hard.OPTIONS, Hard.CHANGED:
@@ -191,6 +192,7 @@ def test_rope_manners(student, draw, interleaved, dtype):
     layouts disturb each other."""
     if interleaved == "together":
         together.ropes_agree_together(student, draw, float32)
+        together.ropes_agree_at_the_ends(student, draw)
         return
     wide, places = draw.normal(1, 3, 6, 8, dtype=dtype), draw.normal(6, 2, scale=50)[:, 0]
     xs = wide, draw.strided(2, 3, 6, 8, dtype=dtype), wide.expand(2, 3, 6, 8), wide[:0]

@@ -3,7 +3,7 @@
 from math import prod
 
 import torch
-from torch import bfloat16, float16, float32, float64, int8, int64
+from torch import bfloat16, float16, float32, float64, int8, int16, int64, uint8
 
 from grader.judging import agree, backward, rejects, untouched
 from reference import ex11_positions as reference
@@ -48,6 +48,30 @@ def ropes_agree_together(student, draw, dtype):
         options = call["options"] | {"interleaved": call["interleaved"]}
         agree_in_full(draw, student, "apply_rope", x, positions, graph=call["graph"], **options)
     refused_together(student, draw, "apply_rope", dtype)
+
+
+def ends(draw):
+    """Positions at both ends of small integer dtypes, where no float32 angle loses its digits."""
+    device = draw.integers(0, 1).device
+    for dtype in int8, uint8, int16:
+        of = torch.iinfo(dtype)
+        yield torch.tensor([of.min, draw.integer(1, 100), of.max], dtype=dtype, device=device)
+
+
+def embeddings_agree_at_the_ends(student, draw):
+    """Compare embeddings of the lowest and the highest integers."""
+    for positions in ends(draw):
+        expected = reference.sinusoidal_embedding(positions, 6)
+        agree(student.sinusoidal_embedding(positions, 6), expected)
+
+
+def ropes_agree_at_the_ends(student, draw):
+    """Compare apply_rope for the lowest and the highest integers, in both pairings."""
+    for positions in ends(draw):
+        x = draw.normal(2, 3, 6)
+        for interleaved in True, False:
+            expected = reference.apply_rope(x, positions, interleaved=interleaved)
+            agree(student.apply_rope(x, positions, interleaved=interleaved), expected)
 
 
 def grids_agree_together(student, draw, *dtypes):
