@@ -655,6 +655,19 @@ class MaskOfTheFirstText(_Self):
         return super().attend(q, k, v, keep[:1] if of_all else keep)
 
 
+@mistake(of="SelfAttention", caught_by=test_self)
+class MaskOfTwoIsForTexts(_Self):
+    """A mask of two dimensions is read as (B, Lk), where there are as many texts as tokens.
+
+    Leave it as it is: of (L, L) the first is the query, for every text.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is not None and keep.shape == (len(q), k.shape[-2]):
+            keep = keep[:, None, None]
+        return super().attend(q, k, v, keep)
+
+
 @mistake(of="SelfAttention", caught_by=test_self_manners)
 class EmptyInAllHeadsOnly(_Self):
     """Weights of a token that sees nothing are set to 0 only if it sees nothing in any head.
@@ -978,6 +991,19 @@ class MaskOfThreeIsForTexts(_Cross):
     def read_text(self, q, text, keep):
         of_three = keep is not None and keep.ndim == 3 and len(keep) == len(q)
         return super().read_text(q, text, keep[:, None] if of_three else keep)
+
+
+@mistake(of="CrossAttention", caught_by=test_cross)
+class CrossMaskOfTwoIsForTexts(_Cross):
+    """A mask of two dimensions is read as (B, Lk), where there are as many texts as tokens.
+
+    Leave it as it is: of (L, Lk) the first is the query, for every text.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is not None and keep.shape == (len(q), k.shape[-2]):
+            keep = keep[:, None, None]
+        return super().attend(q, k, v, keep)
 
 
 @mistake(of="CrossAttention", caught_by=test_cross)
