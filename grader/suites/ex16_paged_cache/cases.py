@@ -7,6 +7,7 @@ TURNS = [(0, 3), (1, 1), (0, 1), (1, 5), (0, 4), (2, 2), (1, 1)]  # which sequen
 REFUSED = [  # tokens that two sequences have in a pool of 5 blocks of 4; which one wants how many
     *[((6, 4), 0, 11, (3, 2)), ((6, 4), 1, 9, (3, 2)), ((6, 4), 2, 21, (6, 2))],
     *[((8, 12), 0, 1, (1, 0)), ((3, 16), 0, 2, (1, 0)), ((4, 1), 1, 20, (5, 3))],
+    ((6, 4), 0, 14, (3, 2)),  # two of them fit into the last block
 ]
 BATCHES = [  # lengths of the sequences, heads, width, block size
     *[((1,), 1, 1, 1), ((3, 17, 1, 4), 2, 8, 4), ((65, 2, 33), 3, 5, 16), ((5, 8), 1, 3, 64)],

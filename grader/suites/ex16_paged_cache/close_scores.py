@@ -1,7 +1,7 @@
 """Checks close scores of hundreds, scores far below 0, and inputs that learn alone."""
 
 import torch
-from torch import float32
+from torch import float32, float64
 
 from grader.judging import Hard, agree, backward
 from reference import ex16_paged_cache as reference
@@ -34,31 +34,36 @@ def close_scores_agree(student, draw, device, dtype):
     agree(student.ragged_attention(*given, *bounds), expected, says=TIES)
 
 
-def low_steps_agree(student, draw, device):
+def low(draw, rows, keys, width, dtype):
+    """Draw queries and keys of very low scores; in float64, below the lowest number of float32."""
+    return [x * (1e4 if dtype is float64 else 1.0) for x in draw.low(rows, keys, width, dtype)]
+
+
+def low_steps_agree(student, draw, device, dtype=float32):
     """Compare a decoding step of sequences of several lengths where every score is very low."""
-    both = Both(student, device, 80, 4, 1, 5)
-    numbers, (q, k) = [], draw.low(3, 300, 5)
+    both = Both(student, device, 80, 4, 1, 5, dtype)
+    numbers, (q, k) = [], low(draw, 3, 300, 5, dtype)
     for t in (300, 1, 4):
         numbers.append(both.add())
-        both.append(numbers[-1], k[None, :t], draw.normal(1, t, 5))
+        both.append(numbers[-1], k[None, :t], draw.normal(1, t, 5, dtype=dtype))
     answer = student.paged_attention(q[:, None], both.cache, numbers)
     agree(answer, both.step(q[:, None], numbers), says=LOW)
 
 
-def low_packed_agree(student, draw, device):
+def low_packed_agree(student, draw, device, dtype=float32):
     """Compare packed sequences where every score is very low."""
     lens = (2, 3), (300, 3)
-    _, _, v, *bounds = packed(draw, device, *lens, 1, 5, 3)
-    q, k = (x[:, None] for x in draw.low(5, 303, 5))
+    _, _, v, *bounds = packed(draw, device, *lens, 1, 5, 3, dtype)
+    q, k = (x[:, None] for x in low(draw, 5, 303, 5, dtype))
     answer = student.ragged_attention(q, k, v, *bounds)
     agree(answer, reference.ragged_attention(q, k, v, *bounds), says=LOW)
 
 
-def low_prompts_agree(student, draw, device):
+def low_prompts_agree(student, draw, device, dtype=float32):
     """Compare a prompt where every score is very low."""
-    both = Both(student, device, 80, 4, 1, 5)
-    number, (q, k) = both.add(), draw.low(300, 300, 5)
-    given = q[None], k[None], draw.normal(1, 300, 5)
+    both = Both(student, device, 80, 4, 1, 5, dtype)
+    number, (q, k) = both.add(), low(draw, 300, 300, 5, dtype)
+    given = q[None], k[None], draw.normal(1, 300, 5, dtype=dtype)
     answer = student.chunked_prefill(*given, both.cache, number, 48)
     agree(answer, both.prefill(*given, number, 48), says=LOW)
 

@@ -385,6 +385,18 @@ class EmptyTableOfFloats(PlainPagedKVCache):
         return torch.tensor(self.tables[sequence])
 
 
+@mistake(of="PagedKVCache", caught_by=test_empty)
+class NothingGatheredInFloat32(PlainPagedKVCache):
+    """Keys and values of an empty sequence are float32, whatever the dtype of the cache.
+
+    Make them in the dtype of the pools, or read no places from these.
+    """
+
+    def gather(self, sequence):
+        k, v = super().gather(sequence)
+        return (k, v) if k.shape[1] else (k.float(), v.float())
+
+
 @mistake(of="PagedKVCache", caught_by=test_refused)
 class FreedWhenEmptyStays(PlainPagedKVCache):
     """free does nothing for a sequence that holds no block, so that it is still there.
@@ -468,6 +480,23 @@ class TakenBeforeRefused(PlainPagedKVCache):
             if sequence in self.tables:
                 self.tables[sequence] += super().take(self.free_blocks)
             raise
+
+
+@mistake(of="PagedKVCache", caught_by=test_refused)
+class RoomForgottenInTheMessage(PlainPagedKVCache):
+    """The ValueError says how many blocks the new tokens fill, without the room in the last block.
+
+    Of n tokens in all, ceil(n / block_size) blocks are needed, less those that are held.
+    """
+
+    def append(self, sequence, k, v):
+        try:
+            super().append(sequence, k, v)
+        except ValueError:
+            if sequence not in self.tables:
+                raise
+            needed = -(-k.shape[1] // self.block_size)
+            raise ValueError(f"{needed} blocks are needed, {self.free_blocks} are free") from None
 
 
 @mistake(of="PagedKVCache", caught_by=test_refused)
@@ -689,6 +718,23 @@ def maximum_that_begins_with_zero(q, cache, sequences):
         powers = torch.exp(scores - top)
         total = powers.sum(-1, keepdim=True).clamp(min=torch.finfo(wide).tiny)
         return (powers / total @ v.to(wide)).to(q.dtype)
+
+    return _rows(q, cache, sequences, attend)
+
+
+@mistake(of="paged_attention", caught_by=test_float64)
+def maximum_that_begins_with_float32(q, cache, sequences):
+    """The maximum begins with the lowest number of float32, and float64 has scores far below it.
+
+    Begin with -inf, so that the first block brings its own maximum.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+        top = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
+        powers = torch.exp(scores - top)
+        return (powers / powers.sum(-1, keepdim=True) @ v.to(wide)).to(q.dtype)
 
     return _rows(q, cache, sequences, attend)
 
@@ -1022,6 +1068,20 @@ def bounds_remembered(q, k, v, cu_seqlens_q, cu_seqlens_k):
     return _each(q, k, v, *_BOUNDS.setdefault(key, bounds), _causal)
 
 
+_KEY_BOUNDS: dict[tuple[int, ...], list[int]] = {}
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def bounds_of_keys_remembered(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The bounds of the keys are kept, and used for every batch with the same bounds of queries.
+
+    Read cu_seqlens_k in every call, too.
+    """
+    bounds = cu_seqlens_q.tolist()
+    kept = _KEY_BOUNDS.setdefault((len(k), *bounds), cu_seqlens_k.tolist())
+    return _each(q, k, v, bounds, kept, _causal)
+
+
 @mistake(of="ragged_attention", caught_by=test_ragged_manners)
 def graph_cut(q, k, v, cu_seqlens_q, cu_seqlens_k):
     """The gradient is cut: torch.no_grad(), .data, .detach() or NumPy on the way.
@@ -1262,6 +1322,16 @@ def chunk_in_half_precision(q, k, v, cache, sequence, chunk_size):
         return torch.softmax(scores, -1) @ v
 
     return _chunks(q, k, v, cache, sequence, chunk_size, attend)
+
+
+@mistake(of="chunked_prefill", caught_by=test_empty)
+def no_tokens_in_float32(q, k, v, cache, sequence, chunk_size):
+    """The output of a prompt of no tokens is float32, whatever the dtype of q.
+
+    Make it with q.new_zeros(q.shape), or say dtype=q.dtype.
+    """
+    output = _chunks(q, k, v, cache, sequence, chunk_size, _causal)
+    return output if q.shape[1] else output.float()
 
 
 @mistake(of="chunked_prefill", caught_by=test_empty)

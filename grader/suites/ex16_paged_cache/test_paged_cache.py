@@ -26,6 +26,7 @@ from grader.suites.ex16_paged_cache.close_scores import (
     low_steps_agree,
     wide_past_agrees,
 )
+from grader.suites.ex16_paged_cache.empty import empty_keep_their_dtype
 from grader.suites.ex16_paged_cache.together import pools_together
 from reference import ex16_paged_cache as reference
 from reference import raised
@@ -285,6 +286,8 @@ def test_ragged_manners(student, draw, device, whole):
         bounds[0][1] -= 4  # 5 and 21 queries
         q.neg_()
         agree(attend(q, k, v, *bounds), right(q, k, v, *bounds))
+        bounds[1][1] -= 3  # 6 and 36 keys
+        agree(attend(q, k, v, *bounds), right(q, k, v, *bounds))
     q, k, v = draw.strided(40, 2, 16), k[:, :1].expand(62, 2, 16), v.flip(0)
     agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
     draw.hard(Hard.SAME)
@@ -376,6 +379,9 @@ def test_float64(student, draw, device, size):
     *small, cu_q, cu_k = packed(draw, device, (1, 2), (1, 1), 1, 2, 1, float64)
     leaves = [x.requires_grad_() for x in small]
     gradcheck(lambda *x: student.ragged_attention(*x, cu_q, cu_k), *leaves)
+    if size == 1:
+        for low_scores_agree in low_steps_agree, low_packed_agree, low_prompts_agree:
+            low_scores_agree(student, draw, device, float64)
 
 
 @check(points=1, needs=[test_paged, test_ragged, test_prefill])
@@ -414,7 +420,7 @@ def test_half(student, draw, device, dtype):
 def test_empty(student, draw, device, length):
     """Nothing is allowed everywhere: an append of no tokens takes no block, the table of an empty
     sequence is int64 too, its row is 0, and a batch of no rows, a ragged batch of no sequences or
-    of empty ones, and a prompt of no tokens give outputs of that size."""
+    of empty ones, and a prompt of no tokens give outputs of that size and dtype."""
     both = Both(student, device, 2, 4, 2, 3)
     number, empty = both.add(), both.add()
     nothing = draw.normal(2, 0, 3)
@@ -440,6 +446,8 @@ def test_empty(student, draw, device, length):
     for lens in (((), ()), ((0,), (0,)), ((0, 0), (3, length)), ((length,), (0,))):
         given = packed(draw, device, *lens, 2, 4, 3)
         agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+    for dtype in bfloat16, float64:
+        empty_keep_their_dtype(student, draw, device, dtype)
 
 
 def gradients_agree(student, draw, given):
