@@ -32,6 +32,9 @@ def never_expanded(student, draw, device):
         rank=(8, 40),  # of less and of more numbers than the keys and values of a token
     ):
         _not_expanded(student, draw, device, float32, **call)
+    usual = {"t": 600, "heads": 1, "batch": 1, "q_rank": None, "training": True, "rank": 8}
+    for earlier, part in (None, "keys"), (8, "values"):  # a long prompt
+        _not_expanded(student, draw, device, float32, earlier, part=part, **usual)
 
 
 def not_expanded_in(student, draw, device, dtype, absorbed):

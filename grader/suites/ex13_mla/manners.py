@@ -83,7 +83,7 @@ def large_scores(student, draw, device, absorbed):
     agree(layer(x, absorbed=absorbed), expected, says="output for large scores")
 
     def huge(state):
-        state["q_proj.weight"] *= 2.0**90
+        state["q_proj.weight"] *= 2.0**110
         return {}
 
     draw.hard(Hard.LOW)  # many of them are below what people write for a hidden score

@@ -1422,15 +1422,26 @@ class AbsorbedInShortContextsOnly(_Layer):
         return super().forward(x, cache, absorbed and n <= 64)
 
 
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class AbsorbedInShortPromptsOnly(_Layer):
+    """With more than 256 new tokens absorbed=True is not heard: keys and values are made.
+
+    Go the absorbed way for any number of new tokens.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        return super().forward(x, cache, absorbed and x.shape[1] <= 256)
+
+
 @mistake(of=OF, caught_by=test_manners)
 class AbsorbedHiddenWithAFiniteNumber(_Layer):
-    """The absorbed way hides later tokens with -1e20, and other scores may be lower still.
+    """The absorbed way hides later tokens with -1e30, and other scores may be lower still.
 
     Hide a score by putting -inf in its place: masked_fill(~keep, -torch.inf).
     """
 
     def forward(self, x, cache=None, absorbed=False):
-        self.least = -1e20 if absorbed else -torch.inf
+        self.least = -1e30 if absorbed else -torch.inf
         return super().forward(x, cache, absorbed)
 
     def weights(self, scores):
