@@ -113,7 +113,7 @@ def agree_with_any_scale(student, draw, *names):
     for q_len in (1, 5, 9, 12):
         q, k, v = qkv(draw, Lq=q_len)
         options = options_of(draw, names, q, k)
-        for scale in (0.0, 0, -0.7, 0.6):
+        for scale in (0.0, 0, -0.7, 0.125, 2):
             agree_output(student, q, k, v, scale=scale, **options)
 
 
@@ -123,10 +123,17 @@ def agree_behind_large_keys(student, draw, causal):
     hiding = draw.keep(2, 1, 1, 9)
     hiding[..., 1] = False
     clean = reference.fast_attention(q, k, v, hiding, causal)
-    for large in (1e4, 1e30, -1e30):
+    for large in (1e4, -1e30, 1e30):
         hidden = [x.masked_fill(~hiding.mT, large) for x in (k, v)]
         output = student.fast_attention(q, *hidden, hiding, causal)
         agree(output, clean, says=f"output (hidden keys and values of {large:g})")
+    leaves = [x.detach().clone().requires_grad_() for x in (q, *hidden)]
+    upstream = draw.normal(*q.shape[:-1], v.shape[-1])
+    output = student.fast_attention(*leaves, hiding, causal)
+    grads = backward(output, *leaves, upstream=upstream)
+    rights = reference.fast_attention_gradients(q, k, v, hiding, causal, upstream=upstream)
+    for name, got, right in zip("qkv", grads, rights, strict=False):
+        agree(got, right, says=f"gradient of {name} (hidden keys and values of 1e30)")
     seen_late = draw.keep(2, 3, 5, 9)  # key 4 is hidden from the first 3 queries alone
     seen_late[..., :3, 4], seen_late[..., 3:, 4], seen_late[..., 0] = False, True, True
     clean = reference.fast_attention(q, k, v, seen_late, causal)

@@ -1913,3 +1913,23 @@ def queries_scaled_in_half(q, k, v, keep=None, causal=False, scale=None, bias=No
     if scale is None:
         return _right(q, k, v, keep, causal, scale, bias)
     return _right(q * scale, k, v, keep, causal, 1.0, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def hidden_powers_replaced(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The powers of hidden scores are replaced by 0: that of 1e30 is infinite, and 0 times its
+    gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+    _fits(q, k, v)
+
+    def weigh(scores, keep):
+        if keep is None:
+            return scores.softmax(-1)
+        top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
+        powers = (scores - top.nan_to_num(neginf=0.0).detach()).exp()
+        powers = torch.where(keep, powers, 0.0)
+        return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)

@@ -22,7 +22,7 @@ SIZES = {  # leading dimensions, Lq, Lk, D, Dv
 }
 MASKED = (2, 3), 9, 17, 8, 5
 MASKS = [(9, 17), (3, 9, 17), (2, 1, 1, 17), (1, 3, 9, 17), (2, 1, 9, 17), (2, 3, 9, 1)]
-SCALES = [0.0, -0.3, 0.7]
+SCALES = [0.0, -0.3, 0.125, 2]
 ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
 LONGEST = {"B": 0, "H": 64}  # more of them are more of the same
 TOGETHER = {
