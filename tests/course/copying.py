@@ -39,6 +39,9 @@ def copy(source: str) -> str:
     return disguised(source, random.Random(7))
 
 
+Choose = Callable[[list[str]], str]  # one of several right texts
+
+
 def handed_in(
     place: Path,
     sources: Mapping[str, str | bytes],
@@ -73,7 +76,7 @@ def right(slug: str) -> Mapping[str, list[str]]:
     return found
 
 
-def written(slug: str, choose: Callable[[list[str]], str]) -> str:
+def written(slug: str, choose: Choose) -> str:
     """The skeleton with one of the right texts in the place of each stub."""
     texts = right(slug)
     made = ast.parse(skeleton(slug))
@@ -100,9 +103,21 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     return body[1:] if documented else body
 
 
-def honest(slug: str, chance: random.Random) -> str:
+def deal(chance: random.Random) -> Choose:
+    """Choose each text once, in any order, before one comes again: no two authors are twins."""
+    left: dict[int, list[str]] = {}
+
+    def choose(texts: list[str]) -> str:
+        if not left.get(id(texts)):
+            left[id(texts)] = chance.sample(texts, len(texts))
+        return left[id(texts)].pop()
+
+    return choose
+
+
+def honest(slug: str, chance: random.Random, choose: Choose | None = None) -> str:
     """A right answer whose author chose the way, the names, and what gets a name at all."""
-    made = _Hand(chance).visit(ast.parse(written(slug, chance.choice)))
+    made = _Hand(chance).visit(ast.parse(written(slug, choose or chance.choice)))
     for function in _functions(made):
         _split(function, chance)
         _add(function, chance)

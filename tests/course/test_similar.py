@@ -15,6 +15,7 @@ from tests.conftest import solution
 from tests.course.copying import (
     SLUG,
     copy,
+    deal,
     disguised,
     handed_in,
     honest,
@@ -55,7 +56,8 @@ def listed(result):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_copy_with_other_names_order_comments_and_layout_comes_first(hand_in, slug):
     chance = random.Random(slug)
-    sources = {f"s{number}": honest(slug, chance) for number in range(8)}
+    choose = deal(chance)
+    sources = {f"s{number}": honest(slug, chance, choose) for number in range(8)}
     folder = hand_in(sources | {"copied": copy(sources["s3"])}, slug=slug)
     result = found(folder, slug=slug)
     assert listed(result)[0] == {"s3", "copied"}
