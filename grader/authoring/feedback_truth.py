@@ -176,7 +176,7 @@ class NameTruth:
         return beside if len(beside) == len(failing) else found
 
     def _is_raised_beside(self, one: Input, place: int, ours: Any, theirs: Any) -> bool:
-        raised = isinstance(ours, RaisedValue) or str(ours).startswith(RAISES)
+        raised = isinstance(ours, RaisedValue | str) and str(ours).startswith(RAISES)
         right = next(islice(self._right.right_values(*one), place, None), None)
         return raised and not compare_numbers_coarsely(right, theirs)
 

@@ -97,14 +97,15 @@ class NameTrials:
         mistake; but of one that has the student's values nowhere, nothing shows.
         """
         beside: list[TrialInput] = []
+        explained = False
         for one, came in self._list_failing_inputs(mistake):
             match self._compare(mistake, one, came):
+                case Shown.AS_GIVEN:
+                    explained = True
                 case Shown.BESIDE:
                     beside.append(one)
                 case Shown.NOT | Shown.OTHERWISE:
                     return one
-        # The list holds what was read above.
-        explained = len(list(self._list_failing_inputs(mistake))) > len(beside)
         return None if explained or not beside else beside[0]
 
     def find_first_wrong(self, mistake: Mistake) -> TrialInput | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -68,13 +67,9 @@ def parameter_gradients(
     names = [f"{name}.grad" for name in parameter_shapes(module) if name not in without]
     if (failed := attempt(total.backward)) is not None:
         return failed
-    behind_wall = isinstance(module, StudentObject)
-    read = module.read_each if behind_wall else partial(map, _get_attribute(module))
-    return attempt(lambda: Summed(read(names)))
-
-
-def _get_attribute(module: Any) -> Callable[[str], Any]:
-    return lambda name: attrgetter(name)(module)
+    if isinstance(module, StudentObject):
+        return attempt(lambda: Summed(module.read_each(names)))
+    return attempt(lambda: Summed(attrgetter(name)(module) for name in names))
 
 
 class Summed(list[Any]):
