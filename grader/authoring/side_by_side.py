@@ -18,7 +18,7 @@ from grader.authoring.recorder import CallRecorder
 from grader.core.errors import GraderFault
 from grader.core.records import Exercise
 from grader.diagnosis import copied_values as values
-from grader.judging.draw import Draw
+from grader.judging.draw import DealtDraw, Draw
 from grader.judging.marks import Trial
 
 LARGEST_KEPT_BYTES = 512 << 20  # of the right module's values
@@ -167,7 +167,9 @@ class SideBySide:
 
     def _moved_value(self, trial: Trial, number: int, place: int) -> Any:
         """Return the right module's value at a place if inputs are moved by their last digit."""
-        moved = self._run_right(trial, number, _Moved("trial", *self._draw_names(trial, number)))
+        moved = self._run_right(
+            trial, number, _Moved("trial", self._exercise.slug, trial.id, number=number)
+        )
         return moved[place] if place < len(moved) else None
 
     def _run_right(self, trial: Trial, number: int, draw: Draw) -> list[Any]:
@@ -194,10 +196,7 @@ class SideBySide:
         return GraderFault(f"{where}, {what} on the right answer. Mend the trial.")
 
     def _make_draw(self, trial: Trial, number: int) -> Draw:
-        return Draw("trial", *self._draw_names(trial, number))
-
-    def _draw_names(self, trial: Trial, number: int) -> tuple[str, ...]:
-        return self._exercise.slug, trial.id, str(number)
+        return DealtDraw("trial", self._exercise.slug, trial.id, number=number)
 
     def _global_seed(self, trial: Trial, number: int) -> int:
         return self._make_draw(trial, number).integer(0, 1 << 31)
@@ -224,11 +223,11 @@ def _set_seeds_for_mutant(seed: int) -> Iterator[None]:
         yield
 
 
-class _Moved(Draw):
-    """A `Draw` whose float32 and float64 numbers are moved by their last digit."""
+class _Moved(DealtDraw):
+    """A `DealtDraw` whose float32 and float64 numbers are moved by their last digit."""
 
-    def __init__(self, seed: str, *names: str) -> None:
-        super().__init__(seed, *names)
+    def __init__(self, seed: str, *names: str, number: int) -> None:
+        super().__init__(seed, *names, number=number)
         self._signs = torch.Generator().manual_seed(0)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:

@@ -46,7 +46,7 @@ def run_trial(
 ) -> list[Any]:  # fmt: skip
     """Return copies of a trial's values; if an exception ends it, its kind is the last value.
 
-    number  of the draw
+    number  of the input, whose draws are dealt
     like    the values of another answer: the trial ends after the first that differs
     most    how many values are needed; None if all are
     """
@@ -54,12 +54,14 @@ def run_trial(
     if most == 0:
         return []
     found: list[Any] = []
-    given = {"trial": trial, "found": found, "like": like, "most": most}
+    series = f"trial {trial.id}"
+    deal = judge.deal_for(series, number)
+    given = {"trial": trial, "found": found, "like": like, "most": most, "deal": deal}
     case = CheckCase(
-        name=f"trial {trial.id}", check=_TRIAL_CHECK, function=_collect_values, params=given
+        name=f"{series}, input {number}", check=_TRIAL_CHECK, function=_collect_values, params=given
     )
     try:
-        if fault := judge.ask(student, case, str(number)):
+        if fault := judge.ask(student, case):
             found.append(RAISES + name_raised_kind(fault))
     except Exception as error:  # a script may ask what only a module in this process can do
         found.append(RAISES + name_raised_kind(error))
@@ -84,11 +86,11 @@ def has_last_of(values: Sequence[Any], like: Sequence[Any]) -> bool:
 
 def _collect_values(
     trial: Trial, found: list[Any], like: Sequence[Any] | None, most: int | None,
-    student: Any, draw: Any,
+    student: Any, deal: Any,
 ) -> None:  # fmt: skip
     find_case().takes_any_form = True  # of two mistakes one is often of the values
     try:
-        for value in trial.script(student, draw):
+        for value in trial.script(student, deal):
             found.append(copy_value(value))
             if len(found) == most:
                 return

@@ -13,6 +13,7 @@ from grader.judging.covering import build_covering_array
 from grader.judging.hard import Hard, Sizes
 
 T = TypeVar("T")
+MOST_DEALT = 64  # numbers that are dealt; of more, one is drawn
 
 
 class Draw:
@@ -171,3 +172,26 @@ class Draw:
         if any(name.startswith("L") for name in sizes):
             kinds.append(list(hard.make_square_case_sizes(drawn)))
         return self.choice(*self.choice(*kinds))
+
+
+class DealtDraw(Draw):
+    """The draws of one input in a series of inputs, over which `integer` and `choice` are even.
+
+    Where a script draws one of m numbers, each comes once in m inputs, in an order that is drawn.
+    So the first few inputs have every option among them, whatever the seed.
+    """
+
+    def __init__(self, seed: str, *names: str, number: int, device: str = "cpu") -> None:
+        """Take the names of the series, and the number of the input in it, from 0."""
+        super().__init__(seed, *names, str(number), device=device)
+        self._series, self._number, self._places = (seed, *names), number, 0
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a whole number from `low` to `high`, both included."""
+        many = high - low + 1
+        if many > MOST_DEALT:
+            return super().integer(low, high)
+        self._places += 1
+        hand, place = divmod(self._number, many)
+        dealer = Draw(*self._series, f"place {self._places}", f"hand {hand}")
+        return low + int(torch.randperm(many, generator=dealer._generator)[place])

@@ -17,7 +17,7 @@ import torch
 
 from grader.core.records import CheckResult, Verdict
 from grader.judging.case import CURRENT_CASE, Case, LastCall, MetaLeftOut, StudentFault
-from grader.judging.draw import Draw
+from grader.judging.draw import DealtDraw, Draw
 from grader.judging.marks import Check, CheckCase, list_parameters
 from grader.judging.student import Student
 
@@ -92,6 +92,10 @@ class Judge:
             drawn: Draw = self._tape.draws(name)  # under the same names
             return drawn
         return Draw(*self._seed, name, *again, device=self.device)
+
+    def deal_for(self, name: str, number: int) -> DealtDraw:
+        """Return the draws of an input, by its number in the series `name`."""
+        return DealtDraw(*self._seed, name, number=number, device=self.device)
 
     @property
     def is_replayed(self) -> bool:

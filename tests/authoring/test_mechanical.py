@@ -19,10 +19,16 @@ from grader.authoring.processes import Job, run_mechanical_jobs
 from grader.cli.app import app
 from grader.core import catalog, packs
 from grader.core.errors import GraderFault
-from grader.judging.draw import Draw
+from grader.judging.draw import DealtDraw
 from tests.authoring import pack
 
 INPUTS = 40
+
+
+def list_draws(trial):
+    """Return what a trial draws from 1 to 30 for each input."""
+    names = "trial", pack.SLUG, trial
+    return [DealtDraw(*names, number=i).integer(1, 30) for i in range(INPUTS)]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +76,7 @@ def test_a_change_that_no_input_tells_is_equivalent_on_so_many(what_became_of):
 
 def test_a_change_that_only_an_input_tells_is_a_hole_with_its_smallest_input(what_became_of):
     outcome = what_became_of("def shifted(x, by=2.0):")
-    draws = [Draw("trial", pack.SLUG, "shifts", str(i)).integer(1, 30) for i in range(INPUTS)]
+    draws = list_draws("shifts")
     smallest = min(n for n in draws if n > 7)
     assert draws[0] != smallest, "the first is the smallest: this shows nothing"
     assert outcome.verdict is ChangeVerdict.HOLE
@@ -103,7 +109,7 @@ def test_a_change_that_no_trial_calls_is_not_told_apart(what_became_of, made):
 
 
 def test_only_inputs_that_run_the_changed_statement_are_tried(what_became_of):
-    draws = [Draw("trial", pack.SLUG, "branches", str(i)).integer(1, 30) for i in range(INPUTS)]
+    draws = list_draws("branches")
     large = sum(n > 20 for n in draws)
     assert 0 < large < INPUTS
     outcome = what_became_of("return n - 0")

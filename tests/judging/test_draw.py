@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from grader.judging import Draw
+from grader.judging.draw import MOST_DEALT, DealtDraw
 
 NAMES = ("me", "digest", "ex01_softmax", "test_values[float32]")
 
@@ -49,6 +50,35 @@ def test_permutations_move_something():
 def test_integers_reach_both_ends():
     assert set(Draw("seed").integers(1, 3, 200).tolist()) == {1, 2, 3}
     assert {Draw(str(i)).integer(1, 2) for i in range(50)} == {1, 2}
+
+
+def dealt(number):
+    """What a script draws for an input of a series."""
+    draw = DealtDraw("seed", *NAMES, number=number)
+    return draw.choice(*"abcd"), draw.integer(3, 5), draw.choice(*"abcd"), draw.integer(0, 9999)
+
+
+def test_every_option_is_dealt_once_in_as_many_inputs_as_there_are_options():
+    letters, numbers, others, large = zip(*map(dealt, range(12)), strict=True)
+    for place, options, drawn in (
+        (4, "abcd", letters),
+        (3, (3, 4, 5), numbers),
+        (4, "abcd", others),
+    ):
+        for hand in range(0, 12, place):
+            assert sorted(drawn[hand : hand + place]) == sorted(options)
+    assert len(set(large)) == 12  # of more than `MOST_DEALT` numbers each is drawn by itself
+
+
+def test_what_is_dealt_at_two_places_does_not_go_together():
+    letters, _, others, _ = zip(*map(dealt, range(200)), strict=True)
+    assert len(set(zip(letters, others, strict=True))) == 16
+
+
+def test_an_input_of_a_series_is_the_same_whatever_was_drawn_before_it():
+    assert dealt(7) == dealt(7)
+    assert [dealt(n)[0] for n in range(40)] != sorted(dealt(n)[0] for n in range(40))
+    assert MOST_DEALT < 9999
 
 
 def test_strided_tensors_are_not_contiguous():
