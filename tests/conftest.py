@@ -69,8 +69,8 @@ def diagnosis_seconds() -> float:
 @pytest.fixture
 def explained(monkeypatch, repair_seconds, diagnosis_seconds) -> None:
     """Let a failure be explained within `repair_seconds` and `diagnosis_seconds`."""
-    for name in ("DIAGNOSIS_SECONDS", "NAMING_SECONDS", "PLAINEST_SECONDS", "PAIR_SECONDS"):
-        monkeypatch.setattr(time_limit, name, diagnosis_seconds)
+    for part in ("DIAGNOSIS", "NAMING", "PLAINEST", "SINGLE", "PAIR"):
+        monkeypatch.setattr(time_limit, f"{part}_SECONDS", diagnosis_seconds)
     monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
 
 

@@ -30,6 +30,7 @@ TRIAL_INPUTS = 48  # on which the student's answer runs
 PAIR_FACTOR = 3  # times as many for two mistakes at once, which are one pair of thousands
 INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
+MAX_INPUTS_BESIDE = 3  # where the answer's call raises and a mistake that explains none is right
 FailingInput = tuple[TrialInput, list[Any]]
 _ON_META = f"an object of type {ObjectHandle.__name__}"  # it has no numbers that could cross
 
@@ -94,7 +95,8 @@ class NameTrials:
         """Return the first input on which a mistake has other values than the student's answer.
 
         Where the student's call raises and the mistake is right, the answer may have another
-        mistake; but of one that has the student's values nowhere, nothing shows.
+        mistake; but of one that has the student's values on none of the first such inputs, nothing
+        shows.
         """
         beside: list[TrialInput] = []
         explained = False
@@ -104,6 +106,8 @@ class NameTrials:
                     explained = True
                 case Shown.BESIDE:
                     beside.append(one)
+                    if not explained and len(beside) == MAX_INPUTS_BESIDE:
+                        break
                 case Shown.NOT | Shown.OTHERWISE:
                     return one
         return None if explained or not beside else beside[0]

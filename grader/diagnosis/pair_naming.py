@@ -4,6 +4,7 @@ Two are looked for where no single mistake fits everything. The likeliest pairs 
 mistakes that each fit a failed check by themselves, then one of these with any other, then any two.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,24 +75,17 @@ def _name_mistakes_of_each_failure(
     judge: Judge, known: MistakeCatalogue, runs: StudentRuns, mend: Mend | None
 ) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what failed checks show, as it is found."""
-    other, unnamed, fitting, asked = [], [], list[Mistake](), frozenset[str]()
     trials = NameTrials(judge, known)
-    for failure in sorted(judge.failures, key=naming.is_of_precision):
-        # A mistake fits everything or is refused: each is asked at the first failure that calls it.
-        fitting += naming.find_mistakes(
-            failure, judge, known, without=asked, trials=trials, runs=runs
-        )
-        found = [m for m in fitting if m.of in failure.calls]
-        if naming.is_of_precision(failure) or failure.fault.kind:  # it may be another mistake's
-            first = _take_first_case_to_name(failure)
-            found = naming.keep_same_fault(first, found, judge, known, any_words=True)
-        if not naming.shows_nothing_of_mistake(failure):
-            asked |= naming.find_blamed_names(failure, judge)
-            unnamed += [] if found else [failure]
-        other += [] if found else [failure]
+    failures = sorted(judge.failures, key=naming.is_of_precision)
+    seconds = math.inf if mend is None else time_limit.SINGLE_SECONDS
+    with limit_diagnosis_time(seconds):
+        fitting = _find_single_mistakes(failures, judge, known, runs, trials)
+    for failure in failures:
+        found = fitting[failure.check]
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
-    cases = [LikeCases(failure, runs) for failure in unnamed]
+    other = [f for f in failures if not fitting[f.check]]
+    cases = [LikeCases(f, runs) for f in other if not naming.shows_nothing_of_mistake(f)]
     pair: tuple[Mistake, ...] = ()
     pair_first = mend is not None and any(
         _may_be_one_of_two(like.failure, judge, known, trials)
@@ -107,6 +101,29 @@ def _name_mistakes_of_each_failure(
         pair = _name_mistake_pair(cases[:MAX_FAILURES_TRIED], judge, known, trials)
     if pair:
         yield from _share_mistake_pair_among_checks(pair, cases, judge, known)
+
+
+def _find_single_mistakes(
+    failures: Sequence[CheckFailure], judge: Judge, known: MistakeCatalogue, runs: StudentRuns,
+    trials: NameTrials,
+) -> dict[str, list[Mistake]]:  # fmt: skip
+    """Return by failed check the mistakes that each fit everything, those found in time."""
+    found: dict[str, list[Mistake]] = {failure.check: [] for failure in failures}
+    fitting, asked = list[Mistake](), frozenset[str]()
+    with suppress(OutOfTime):
+        for failure in failures:
+            # A mistake fits everything or is refused: each is asked at the first failure with it.
+            fitting += naming.find_mistakes(
+                failure, judge, known, without=asked, trials=trials, runs=runs
+            )
+            mine = [m for m in fitting if m.of in failure.calls]
+            if naming.is_of_precision(failure) or failure.fault.kind:  # it may be another's
+                first = _take_first_case_to_name(failure)
+                mine = naming.keep_same_fault(first, mine, judge, known, any_words=True)
+            if not naming.shows_nothing_of_mistake(failure):
+                asked |= naming.find_blamed_names(failure, judge)
+            found[failure.check] = mine
+    return found
 
 
 def _share_mistake_pair_among_checks(

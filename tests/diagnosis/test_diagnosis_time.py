@@ -6,9 +6,10 @@ import pytest
 
 from grader.core import catalog
 from grader.core.records import Verdict
-from grader.diagnosis import failed_checks, time_limit
+from grader.diagnosis import failed_checks, name_trials, naming, pair_naming, time_limit
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
+from grader.diagnosis.pair_naming import name_mistakes_behind_failures
 from grader.diagnosis.time_limit import (
     OutOfTime,
     check_diagnosis_time,
@@ -112,3 +113,43 @@ def test_out_of_time_the_verdicts_stand_and_no_mistake_is_named(monkeypatch):
     assert [(c.id, c.verdict, c.why) for c in told] == [(c.id, c.verdict, c.why) for c in checks]
     assert any(c.verdict is Verdict.FAILED for c in told)
     assert not any(c.diagnosis and (c.diagnosis.mistakes or c.diagnosis.example) for c in told)
+
+
+def test_a_mistake_that_is_right_where_the_answer_raises_is_soon_given_up(monkeypatch):
+    def raising(scores, keep):
+        raise TypeError("whatever the input is")
+
+    judge = judged(SLUG, masked_softmax=raising)
+    known = MistakeCatalogue(catalog.find_catalog_exercise(SLUG))
+    trials, ran = NameTrials(judge, known), Counter()
+    run = name_trials.run_trial
+    silent = next(m for m in known.mistakes if m.id == "half_precision_not_raised")
+
+    def counting(judge, student, *one, **options):
+        ran["mistake"] += "like" in options
+        return run(judge, student, *one, **options)
+
+    monkeypatch.setattr(name_trials, "run_trial", counting)
+    assert trials.find_unexplained(silent) is not None
+    assert ran["mistake"] == name_trials.MAX_INPUTS_BESIDE
+
+
+def test_single_mistakes_leave_time_for_what_mends(monkeypatch):
+    judge, mended = judged(SLUG, masked_softmax=doubled), []
+    known = MistakeCatalogue(catalog.find_catalog_exercise(SLUG))
+
+    def endless(*_, **__):
+        while True:
+            check_diagnosis_time()
+
+    def mend(failures, trials):
+        mended.extend(f.check for f in failures)
+        return [f.check for f in failures]
+
+    monkeypatch.setattr(time_limit, "SINGLE_SECONDS", 0.01)
+    monkeypatch.setattr(pair_naming, "_may_be_one_of_two", lambda *_: False)
+    monkeypatch.setattr(naming, "find_mistakes", endless)
+    with limit_diagnosis_time(1.0):
+        named = name_mistakes_behind_failures(judge, known, mend=mend)
+    assert mended == [f.check for f in judge.failures]
+    assert all(one.mistakes == () for one in named.values())

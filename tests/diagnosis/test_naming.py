@@ -463,8 +463,8 @@ def test_half_precision_that_is_not_raised_is_rounded_as_students_round_it(slug)
 
 
 def tiled_heads(q, k, v, keep=None, causal=False, scale=None, bias=None):
-    """Heads are tiled, and a mask of one dimension is not taken."""
-    if keep is not None and keep.dim() == 1:
+    """Heads are tiled; where they are as many, a mask of one dimension is not taken."""
+    if keep is not None and keep.dim() == 1 and q.shape[-3] == k.shape[-3]:
         raise IndexError("a dimension that is not there")
     k, v = (torch.cat([x] * (q.shape[-3] // x.shape[-3]), -3) for x in (k, v))
     right = load_solution_for_judging(catalog.find_catalog_exercise("ex08_cuda_sdpa"))
