@@ -16,7 +16,7 @@ from grader.core.records import Exercise
 from grader.diagnosis import naming, time_limit
 from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.pinned_line import name_pinned_line
-from grader.diagnosis.suspect_lines import find_suspect_lines, list_solution_methods
+from grader.diagnosis.suspect_lines import find_suspect_lines, list_solution_calls
 from grader.diagnosis.time_limit import (
     OutOfTime,
     check_diagnosis_time,
@@ -98,7 +98,7 @@ class _Search:
         """
         self._judge, self._text = judge, text
         self._suspects = find_suspect_lines(exercise, plainest, judge)
-        self._methods = list_solution_methods(exercise)
+        self._calls = list_solution_calls(exercise)
         self._leaves_out = trials.leaves_out_meta
         self._names = naming.find_blamed_names(failure, judge)
         self._places: dict[int, list[Edit]] = {}  # the statements at a line
@@ -126,7 +126,7 @@ class _Search:
         refused = [name.split(".")[-1] for name in self._judge.student.list_refused()]
         edits: list[Edit] = ask_submission_reader(
             "repairs", self._text.source, names=sorted(self._names), refused=refused,
-            suspects=sorted(self._suspects), methods=self._methods,
+            suspects=sorted(self._suspects), calls=self._calls,
         )  # fmt: skip
         for edit in edits:
             if edit["kind"] == "STATEMENT":

@@ -66,14 +66,17 @@ def _mark_traced_value(one: TracedValue) -> object:
     return int(one.value) if one.whole else one.value.shape
 
 
-def list_solution_methods(exercise: Exercise) -> list[str]:
-    """Return the method calls of the solution, with `_` for their object: "_.transpose(1, 2)"."""
-    return list(_list_methods(exercise.slug))
+def list_solution_calls(exercise: Exercise) -> list[str]:
+    """Return every call of the solution whose other arguments are plain, as often as it is made.
+
+    `_` stands for the value that it is given: "_.transpose(1, 2)", "self.norm(_)".
+    """
+    return list(_list_calls(exercise.slug))
 
 
 @cache
-def _list_methods(slug: str) -> tuple[str, ...]:
+def _list_calls(slug: str) -> tuple[str, ...]:
     path = catalog.find_catalog_exercise(slug).solution
     if not path.exists():  # in what is handed out to students
         return ()
-    return tuple(read_file_words(ast.parse(path.read_text(encoding="utf-8")), ()).methods)
+    return tuple(read_file_words(ast.parse(path.read_text(encoding="utf-8")), ()).counts.elements())

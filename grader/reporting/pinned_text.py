@@ -27,6 +27,7 @@ _CHANGES = {
     "NEGATED": "another condition there",
     "KEYWORD": "an argument more",
     "CALL_ADDED": "a call more",
+    "CALL_LACKED": "a call more",
 }
 
 

@@ -1,6 +1,7 @@
 """Collects from a file the words that a repair may add elsewhere in it."""
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -32,6 +33,8 @@ class FileWords:
     functions: list[str] = field(default_factory=list)  # "torch.softmax(_, dim=-1)"
     methods: list[str] = field(default_factory=list)  # "_.float()"
     parameters: dict[str, list[str]] = field(default_factory=dict)  # of the file's functions
+    counts: Counter[str] = field(default_factory=Counter)  # of these functions and methods
+    lacked: list[str] = field(default_factory=list)  # what the solution calls more often
 
     def list_siblings(self, name: str) -> list[str]:
         """Return the functions that are taken for one another with a function."""
@@ -44,7 +47,7 @@ class FileWords:
         known = self.keywords.setdefault(name, [])
         texts = {ast.unparse(k) for k in known}
         known += [k for k in node.keywords if k.arg and ast.unparse(k) not in texts][:MAX_WORDS]
-        if name in ATTRIBUTE_CALLS or name.startswith("_"):
+        if name in ATTRIBUTE_CALLS or name.startswith("__"):
             return
         if isinstance(node.func, ast.Attribute) and not self._is_module(node.func.value):
             alike = (name, *(self.list_siblings(name) if name in REDUCTIONS else ()))
@@ -62,8 +65,9 @@ class FileWords:
         for func, args in forms:
             given = [*args, *(k.value for k in node.keywords)]
             text = ast.unparse(ast.Call(func, args, node.keywords))
-            if all(isinstance(x, _PLAIN) for x in given) and text not in to[:MAX_WORDS]:
-                to.append(text)
+            if all(isinstance(x, _PLAIN) for x in given):
+                self.counts[text] += 1
+                to += [text] if text not in to[:MAX_WORDS] else []
 
 
 def read_file_words(tree: ast.Module, refused: Collection[str]) -> FileWords:

@@ -202,9 +202,11 @@ def _is_mask(node: ast.expr) -> bool:
 
 def _add_call(node: ast.expr, where: Surroundings) -> Iterator[Replacement]:
     usual = [f"{m}.{f}(_)" for m in _COMPUTING if m in where.modules for f in ("exp", "sqrt")]
-    methods = (*where.words.methods, "_.float()", "_.mT", "_.contiguous()")
-    for text in dict.fromkeys((*methods, *where.words.functions, *usual)):
-        yield ReplacementKind.CALL_ADDED, _Fill(node).visit(_parse_expression(text))
+    words = where.words
+    methods = (*words.methods, "_.float()", "_.mT", "_.contiguous()")
+    added = dict.fromkeys((*methods, *words.functions, *usual), ReplacementKind.CALL_ADDED)
+    for text, kind in (added | dict.fromkeys(words.lacked, ReplacementKind.CALL_LACKED)).items():
+        yield kind, _Fill(node).visit(_parse_expression(text))
 
 
 class _Fill(ast.NodeTransformer):

@@ -1,6 +1,7 @@
 """Lists the changes of a submission that may mend it, as edits of its text."""
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -44,6 +45,7 @@ _KINDS = (
             ReplacementKind.SLICE,
         )
     ),
+    frozenset((ReplacementKind.CALL_LACKED,)),
     frozenset((ReplacementKind.ADDED, ReplacementKind.BOUND)),
     frozenset((ReplacementKind.NAME,)),
     frozenset((ReplacementKind.CALL_ADDED,)),
@@ -52,21 +54,22 @@ _KINDS = (
 _ALL = range(len(_KINDS) + 1)
 # Places (0: suspect lines, 1: the functions that these call, 2: all others) and the kinds of their
 # changes, in the order in which they are listed, until there are `MAX_EDITS`.
-_PASSES = ((0, _ALL), (1, _ALL), (2, _ALL[:3]), (2, _ALL[3:]))
+_PASSES = ((0, _ALL), (1, _ALL), (2, _ALL[:4]), (2, _ALL[4:]))
 
 Edit = dict[str, Any]
 
 
 def list_repairs_of_submission(
     source: str, names: Collection[str], refused: Collection[str] = (),
-    suspects: Collection[int] = (), methods: Sequence[str] = (),
+    suspects: Collection[int] = (), calls: Sequence[str] = (),
 ) -> list[Edit]:  # fmt: skip
     """Return edits of the definitions that some functions and classes need, the likeliest first.
 
     names    the functions and classes; their own definitions come before those that they use
     refused  the last parts of names that the exercise does not allow: no change adds them
     suspects lines whose statements come first, and then the functions that these call
-    methods  calls that may be added to any value, beside those of the file: "_.transpose(1, 2)"
+    calls    what the solution calls, as often as it does: "_.transpose(1, 2)", "torch.exp(_)";
+             what the file calls less often is likely to be lacking
 
     An edit is {"line", "statement", "kind", "tested", "dropped", "rank", "start", "end", "text"}:
     the line of what is changed, the line of its statement, the kind of change, whether it is in the
@@ -78,7 +81,7 @@ def list_repairs_of_submission(
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:
         return []
     tree = remove_changed_docstrings(parse_submission(source))
-    lister = _RepairLister(source, tree, refused, frozenset(suspects), methods)
+    lister = _RepairLister(source, tree, refused, frozenset(suspects), calls)
     users, wanted = reach.list_definition_users(source), frozenset(names)
     own = [node for node in tree.body if not wanted.isdisjoint(_list_names(node))]
     used = [
@@ -113,14 +116,14 @@ def _list_names(node: ast.stmt) -> set[str]:
 class _RepairLister:
     def __init__(
         self, source: str, tree: ast.Module, refused: Collection[str],
-        suspects: frozenset[int], methods: Sequence[str],
+        suspects: frozenset[int], calls: Sequence[str],
     ) -> None:  # fmt: skip
         lines = source.encode("utf-8", "surrogatepass").split(b"\n")
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._words = read_file_words(tree, refused)
-        self._words.methods.extend(m for m in methods if m not in self._words.methods)
+        self._words.lacked = list(Counter(calls) - self._words.counts)
         self._suspects = suspects
         # The functions and methods that a suspect statement calls.
         self._called = {

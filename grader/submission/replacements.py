@@ -30,13 +30,14 @@ class ReplacementKind(StrEnum):
     NEGATED = "condition replaced"
     KEYWORD = "keyword argument added"
     CALL_ADDED = "call added"
+    CALL_LACKED = "call added that the solution makes more often"
 
 
 REPAIRING_KINDS = frozenset(  # that only a repair asks: no mechanical change is one of these
     (
         ReplacementKind.ADDED, ReplacementKind.SIGN_ADDED, ReplacementKind.BOUND,
         ReplacementKind.NAME, ReplacementKind.FUNCTION, ReplacementKind.NEGATED,
-        ReplacementKind.KEYWORD, ReplacementKind.CALL_ADDED,
+        ReplacementKind.KEYWORD, ReplacementKind.CALL_ADDED, ReplacementKind.CALL_LACKED,
     )
 )  # fmt: skip
 Replacement = tuple[ReplacementKind, ast.AST]

@@ -188,8 +188,17 @@ def test_suspect_lines_come_first_and_then_what_they_call():
 
 def test_a_call_that_is_given_may_be_added_as_one_of_the_file_may():
     source = f"{HEAD}def f(x):\n    return x\n"
-    texts = {
-        e["text"] for e in list_repairs_of_submission(source, ["f"], methods=["_.flatten(-2)"])
-    }
+    texts = {e["text"] for e in list_repairs_of_submission(source, ["f"], calls=["_.flatten(-2)"])}
     assert "(x.flatten(-2))" in texts
     assert "(x.flatten(-2))" not in {e["text"] for e in list_repairs_of_submission(source, ["f"])}
+
+
+def test_calls_that_the_solution_makes_more_often_come_before_other_calls():
+    source = f"{HEAD}def f(x, y):\n    return x.flatten(-2).exp() + y\n"
+    calls = ["_.flatten(-2)", "_.flatten(-2)", "_.exp()", "_norm(_)"]
+    edits = list_repairs_of_submission(source, ["f"], calls=calls)
+    added = [e for e in edits if e["kind"].startswith("CALL_")]
+    lacked = [e["text"] for e in added if e["kind"] == "CALL_LACKED"]
+    assert {"(y.flatten(-2))", "(_norm(y))"} <= set(lacked)
+    assert "(y.exp())" in {e["text"] for e in added} - set(lacked)
+    assert [e["text"] for e in added[: len(lacked)]] == lacked
