@@ -65,9 +65,14 @@ class FileWords:
         for func, args in forms:
             given = [*args, *(k.value for k in node.keywords)]
             text = ast.unparse(ast.Call(func, args, node.keywords))
-            if all(isinstance(x, _PLAIN) for x in given):
+            if all(isinstance(x, _PLAIN) or _is_attribute_of_self(x) for x in given):
                 self.counts[text] += 1
-                to += [text] if text not in to[:MAX_WORDS] else []
+            if all(isinstance(x, _PLAIN) for x in given) and text not in to[:MAX_WORDS]:
+                to.append(text)
+
+
+def _is_attribute_of_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
 
 
 def read_file_words(tree: ast.Module, refused: Collection[str]) -> FileWords:
