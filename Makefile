@@ -55,9 +55,9 @@ endif
 # A path as the shell takes it, whatever is in it.
 quoted = '$(subst ','\'',$(1))'
 PROCESSORS = $$($(PY) -c 'import os; print(os.cpu_count())')
-# Tests that may run at the same time, file by file, one file more than there are processors: a third of their time is waiting.
+# Tests that may run at the same time, file by file, two files more than there are processors: a third of their time is waiting.
 # What runs pytest itself, or has processes of its own, is left out.
-AT_ONCE = -n $$(($(PROCESSORS) + 1)) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/proof --ignore=tests/timing/test_replay.py
+AT_ONCE = -n $$(($(PROCESSORS) + 2)) --dist loadfile --no-loadscope-reorder --ignore=tests/cheats --ignore=tests/proof --ignore=tests/timing/test_replay.py
 GRADER := $(PY) -m grader$(if $(COURSE), --course $(call quoted,$(COURSE)))$(if $(EXERCISES), --exercises $(call quoted,$(EXERCISES)))
 CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 
