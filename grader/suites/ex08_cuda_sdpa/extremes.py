@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from torch import float16, float32
+from torch import float16
 
 from grader.judging import Hard, agree, backward
 from grader.suites.ex08_cuda_sdpa.calls import options_of, qkv
@@ -27,13 +27,13 @@ def ties_agree(student, draw, dtype, names):
     agree(student.fast_attention(q, k, v, **options), right, says="output (scores nearly equal)")
 
 
-def low_scores_agree(student, draw, dtype, causal):
+def low_scores_agree(student, draw, dtype, names):
     """Compare outputs where seen scores are below what people write for hidden ones."""
     n = 300 if dtype.itemsize > 2 else 9  # in half precision more of them would tie
     q, k = (x[None] for x in draw.low(3, n, 8, dtype))
-    v, keep = draw.normal(1, n, 3, dtype=dtype), draw.keep(3, n)
-    right = expected(reference.fast_attention, dtype)(q, k, v, keep, causal)
-    agree(student.fast_attention(q, k, v, keep, causal), right, says="output (scores far below 0)")
+    v, options = draw.normal(1, n, 3, dtype=dtype), options_of(draw, names, q, k)
+    right = expected(reference.fast_attention, dtype)(q, k, v, **options)
+    agree(student.fast_attention(q, k, v, **options), right, says="output (scores far below 0)")
 
 
 def each_learns_alone(student, draw, names):
@@ -75,25 +75,54 @@ def both_paths_agree(module, oracle, x, keep, what):
 
 
 def module_agrees(student, draw, device, dtype):
-    """Compare a module on scores nearly equal, in half precision, and on scores far below 0."""
+    """Compare a module on scores nearly equal, in half precision, on scores far below 0, and beside
+    a hidden key and value of 1e30."""
     if dtype.itemsize == 2:
         module, oracle, x = one_head(student, draw, device, *draw.ties(24, 24, dtype))
         for keep in None, draw.keep(24, 24):
             both_paths_agree(module, oracle, x, keep, "nearly equal")
-    if dtype in (float32, float16):
-        module, oracle, x = one_head(student, draw, device, *draw.low(4, 4, 5, dtype))
-        both_paths_agree(module, oracle, x, draw.keep(4, 4), "far below 0")
+    module, oracle, x = one_head(student, draw, device, *draw.low(4, 4, 5, dtype))
+    for keep in None, draw.keep(4, 4):
+        both_paths_agree(module, oracle, x, keep, "far below 0")
+    large_keys_hidden(student, draw, device, dtype)
+
+
+def large_keys_hidden(student, draw, device, dtype):
+    """Compare output and gradient of x where a key and value hidden from all are 1e30."""
+    q, k = (draw.normal(5, 4, dtype=dtype) for _ in "qk")
+    keep = draw.keep(5, 5)
+    keep[:, 1] = False
+    module, oracle, x = one_head(student, draw, device, q, k)
+    module.requires_grad_(False)
+    upstream, right = draw.normal(1, 5, 8, dtype=dtype), oracle(x, keep)
+    [of_x] = oracle.forward_gradients(x, keep, upstream=upstream)
+    x[:, 1, 4:] = 1e4 if dtype is float16 else 1e30
+    for fused in (True, False):
+        module.fused = fused
+        leaf = x.clone().requires_grad_()
+        output = module(leaf, keep)
+        agree(output, right, says=f"output (fused={fused}, a hidden key and value are huge)")
+        [got] = backward(output, leaf, upstream=upstream)
+        agree(got, of_x, says=f"gradient of x (fused={fused}, a hidden key and value are huge)")
 
 
 def x_learns_alone(student, draw, device):
-    """Compare the gradient of x on both paths where no weight needs one."""
+    """Compare the gradient of x, and of each weight, on both paths where it learns alone."""
     draw.hard(Hard.LEARN)
     module, oracle = layers(student, draw, device, qkv_bias=True)
     module.requires_grad_(False)
     x, keep = draw.normal(2, 5, 24), draw.keep(5, 5)
     [right] = oracle.forward_gradients(x, keep, upstream=x)
+    learned = oracle.weight_gradients(x, keep, upstream=x)
     for fused in (True, False):
         module.fused = fused
         leaf = x.clone().requires_grad_()
         [got] = backward(module(leaf, keep), leaf, upstream=x)
         agree(got, right, says=ALONE.format("x"))
+        for name, one in learned.items():
+            getattr(module, f"{name}.requires_grad_")(True)
+            module.forward.held(x, keep).backward(x)
+            got = module.read(f"{name}.grad")
+            agree(got, one._replace(magnitude=4 * one.magnitude), says=ALONE.format(name))
+            module.zero_grad()
+            getattr(module, f"{name}.requires_grad_")(False)

@@ -79,6 +79,29 @@ def agree_gradients(module, oracle, x, keep):
             agree(got, one._replace(magnitude=4 * one.magnitude))
 
 
+def agree_after_changes(module, oracle, x):
+    """Compare outputs once a weight, and then one column of it, has other numbers.
+
+    They change behind the back of the version number that counts changes.
+    """
+    weight, column = oracle.plain.qkv.weight.data, torch.tensor([1], device=x.device)
+    getattr(module, "qkv.weight.data.neg_")()
+    weight.neg_()
+    agree(module(x), oracle(x), says="output once a weight has other numbers")
+    getattr(module, "qkv.weight.data.index_fill_")(1, column, 0.5)
+    weight.index_fill_(1, column, 0.5)
+    agree(module(x), oracle(x), says="output once a column of a weight has other numbers")
+
+
+def agree_when_converted(module, oracle, x):
+    """Compare the output of a module that was called in float32, and is float64 from now on."""
+    module.double()
+    state = oracle.plain.state_dict()
+    oracle.load_state_dict({name: w.detach().double() for name, w in state.items()})
+    x = x.double()
+    agree(module(x), oracle(x), says="output after .double()")
+
+
 def two_paths(module, x):
     """Fail if the two paths agree to the last bit: two paths would round differently."""
     outputs = []

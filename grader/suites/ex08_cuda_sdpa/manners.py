@@ -6,7 +6,13 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, expect, lasting, rejects, same, untouched
-from grader.suites.ex08_cuda_sdpa.calls import OPTIONS, agree_output, options_of, qkv
+from grader.suites.ex08_cuda_sdpa.calls import (
+    OPTIONS,
+    agree_gradients,
+    agree_output,
+    options_of,
+    qkv,
+)
 from grader.suites.ex08_cuda_sdpa.kernels import agree_backend
 
 SOME = (), ("causal",), ("keep", "bias"), ("causal", "keep", "bias")  # each option, and all
@@ -46,6 +52,8 @@ def any_layout(student, draw):
             agree_output(student, *deep, **small)
             rows = {n: x if x is True else x[None, :, :1, :1] for n, x in options.items()}
             agree_output(student, *deep, **rows)  # 1 beside a batch, and one row for all
+            if names == ("keep", "bias"):
+                agree_gradients(student, draw, *deep, **rows)
 
 
 def nothing_remembered(student, draw):

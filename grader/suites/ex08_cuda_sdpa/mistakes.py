@@ -1933,3 +1933,109 @@ def hidden_powers_replaced(q, k, v, keep=None, causal=False, scale=None, bias=No
         return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
 
     return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def later_powers_replaced(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The powers of later scores are replaced by 0: that of 1e30 is infinite, and 0 times its
+    gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+    if not causal or keep is not None or bias is not None or q.shape[-2] > k.shape[-2]:
+        return _right(q, k, v, keep, causal, scale, bias)
+    _fits(q, k, v)
+
+    def weigh(scores, keep):
+        top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
+        powers = torch.where(keep, (scores - top.detach()).exp(), 0.0)
+        return powers / powers.sum(-1, keepdim=True)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def half_cut_where_keys_alone_learn(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """In half precision the graph is cut where no query needs a gradient; a key may need one.
+
+    Leave it to autograd, which keeps what any input needs.
+    """
+    if q.dtype.itemsize == 2 and not q.requires_grad:
+        k = k.detach()
+    return _right(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def double_scores_clamped(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """In float64, where there is no mask, scores are kept above -1e30: lower ones are all alike.
+
+    Leave the scores as they are: softmax takes its maximum away first.
+    """
+    if q.dtype != torch.float64 or keep is not None or bias is not None or causal or not k.numel():
+        return _right(q, k, v, keep, causal, scale, bias)
+    wide = torch.float64
+
+    def weigh(scores, _):
+        return scores.clamp(min=-1e30).softmax(-1)
+
+    return _written_out(q, k, v, keep, causal, scale, bias, weigh, wide)
+
+
+@mistake(of="FusedAttention", caught_by=test_precision)
+class ShortcutWithoutGradients(_TwoPaths):
+    """Where no gradients are needed the slow path takes exp of the scores as they are: those of
+    hundreds overflow.
+
+    Use softmax on both ways, which takes the maximum of a row away first.
+    """
+
+    def slow(self, q, k, v, keep):
+        def weigh(scores, keep):
+            powers = scores.exp() if keep is None else scores.exp().masked_fill(~keep, 0.0)
+            return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+
+        return _written_out(q, k, v, keep, False, None, None, None if q.requires_grad else weigh)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class KeepsAWeight(_TwoPaths):
+    """A copy of a weight is kept until other weights are loaded; an optimiser changes it in place.
+
+    Read self.qkv.weight in every call.
+    """
+
+    def load_state_dict(self, *args, **options):
+        self.kept = None
+        return super().load_state_dict(*args, **options)
+
+    def to(self, *args, **options):
+        self.kept = None
+        return super().to(*args, **options)
+
+    def forward(self, x, keep=None):
+        if torch.is_grad_enabled():
+            return super().forward(x, keep)
+        if getattr(self, "kept", None) is None:
+            self.kept = self.qkv.weight.clone()
+        q, k, v = self.split(F.linear(x, self.kept, self.qkv.bias))
+        return self.combine(self.attend(*self.normalise(q, k), v, keep))
+
+
+@mistake(of="FusedAttention", caught_by=test_precision)
+class HiddenPowersReplaced(_TwoPaths):
+    """The slow path replaces the powers of hidden scores by 0: that of 1e30 is infinite, and 0
+    times its gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+
+    def slow(self, q, k, v, keep):
+        def weigh(scores, keep):
+            if keep is None:
+                return scores.softmax(-1)
+            top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
+            powers = (scores - top.nan_to_num(neginf=0.0).detach()).exp()
+            powers = torch.where(keep, powers, 0.0)
+            return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+
+        return _written_out(q, k, v, keep, False, None, None, weigh)

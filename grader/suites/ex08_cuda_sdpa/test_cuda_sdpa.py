@@ -91,7 +91,7 @@ def test_mask_and_bias(student, draw, case, causal):
         for names in ((), ("keep",), ("bias",), ("keep", "bias")):
             agree_with_any_scale(student, draw, *names, *also)
         agree_behind_large_keys(student, draw, causal)
-        extremes.low_scores_agree(student, draw, float32, causal)
+        extremes.low_scores_agree(student, draw, float32, ("keep", *also))
         q, k, v = qkv(draw, B=3, H=3)  # a mask of three dimensions is one for each head
         for shape in ((3, 5, 9), (3, 1, 9)):
             keep, bias = draw.keep(*shape), draw.normal(*shape, scale=2.0)
@@ -139,7 +139,7 @@ def test_gradient(student, draw, device, names):
         extremes.x_learns_alone(student, draw, device)
     if "bias" not in names:
         x = draw.normal(2, 3, 5, 6)
-        agree_gradients_of_one(student, draw, **options_of(draw, names, x, x))
+        agree_gradients_of_one(student, draw, x, **options_of(draw, names, x, x))
 
 
 @check(points=1, needs=[test_values])
@@ -154,13 +154,16 @@ def test_precision(student, draw, device, dtype, names):
         agree_in_dtype(student, draw, dtype, names)
     if dtype in HALVES:
         extremes.ties_agree(student, draw, dtype, names)
-        extremes.low_scores_agree(student, draw, dtype, "causal" in names)
+    else:
+        extremes.low_scores_agree(student, draw, dtype, names)
     if names == ():
         layers.agree_on_hard_scores(student, draw, device)
         extremes.module_agrees(student, draw, device, dtype)
-        for options in ({"qkv_bias": True}, {"qk_norm": True}) if dtype is not float32 else ():
-            layers.agree_in_dtype(student, draw, device, dtype, options)
         if dtype is not float32:
+            both = {"qkv_bias": True, "qk_norm": True}
+            layers.agree_in_dtype(student, draw, device, dtype, both)
+            x = draw.normal(2, 3, 5, 6, dtype=dtype)
+            agree_gradients_of_one(student, draw, x)
             together.agree_together(student, draw, dtype)
             together.modules_agree_together(student, draw, device, dtype)
 
@@ -209,19 +212,21 @@ def test_module(student, draw, device, qkv_bias, qk_norm, fused):
     layers.two_paths(module, draw.normal(2, 33, 24))
     draw.hard(Hard.MODES)
     draw.hard(Hard.CHANGED)
-    for mode in (module.eval, module.train):
+    for mode, learns in ((module.eval, False), (module.train, True)):
         mode()
         layers.agree_on_both_paths(draw, module, oracle, x)
         state = {name: -w.detach() for name, w in oracle.plain.state_dict().items()}
-        with lasting(module.forward, x):
+        with lasting(module.forward, x), torch.set_grad_enabled(learns):
             layers.load(module, oracle, state)
             says = "output for a changed x and changed weights"
             agree(module(x.mul_(-2)), oracle(x), says=says)
+            layers.agree_after_changes(module, oracle, x)
     if qk_norm == qkv_bias:
         layers.agree_in_all_sizes(student, draw, device, Hard.ONE, options)
     if qk_norm and not qkv_bias:
         layers.agree_in_all_sizes(student, draw, device, Hard.LONG, options)
     agree(module(x), oracle(x), says="output after other modules were made")
+    layers.agree_when_converted(module, oracle, x)
 
 
 @check(points=1, needs=[test_values])
