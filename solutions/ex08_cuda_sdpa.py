@@ -566,12 +566,12 @@ class FusedAttention(nn.Module):
 
         x       (..., L, E), of any size and in any layout, on the device of the weights and of
                 their dtype, which is one of the four; a batch of 0 too; it is not changed
-        keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing;
-                keys and values hidden from all have no influence, even 1e30, nor on gradients
+        keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
         returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
                 to every weight and bias; a token that may attend to nothing gets the bias of
                 `proj`; half precision, digits and large scores are as in `fast_attention` on both
-                paths, whose last digits may differ
+                paths, whose last digits may differ; keys and values that are hidden from all have no
+                influence, even 1e30, nor have they any on gradients
         """
         ### BEGIN SOLUTION
         parts = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))  # (..., L, 3, H, D)
