@@ -1,4 +1,4 @@
-# Skeleton ex08_cuda_sdpa 0778b8500ebf53c6. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
+# Skeleton ex08_cuda_sdpa 46b8d93d9acb043c. The lesson: docs/lessons/ex08_cuda_sdpa.en.md
 """The fast path: write the bodies, then run `make grade EX=ex08_cuda_sdpa`.
 
 Not allowed: flash_attn, xformers. PyTorch's own operator is allowed in this exercise, and reaches
@@ -104,11 +104,11 @@ class FusedAttention(nn.Module):
 
         x       (..., L, E), of any size and in any layout, on the device of the weights and of
                 their dtype, which is one of the four; a batch of 0 too; it is not changed
-        keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing;
-                keys and values hidden from all have no influence, even 1e30, nor on gradients
+        keep    bool tensor that broadcasts to (..., H, L, L), True = may attend; None hides nothing
         returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
                 to every weight and bias; a token that may attend to nothing gets the bias of
                 `proj`; half precision, digits and large scores are as in `fast_attention` on both
-                paths, whose last digits may differ
+                paths, whose last digits may differ; hidden keys and values have no influence, even
+                1e30, nor on gradients
         """
         raise NotImplementedError("Attend within x, on the fused path or on the one written out.")

@@ -1,4 +1,4 @@
-# Skeleton ex10_online_softmax bf209211030af04f. The lesson: docs/lessons/ex10_online_softmax.en.md
+# Skeleton ex10_online_softmax c1985b9a38527dd4. The lesson: docs/lessons/ex10_online_softmax.en.md
 """Online softmax and tiled attention: write the bodies, then run `make grade EX=ex10_online_softmax`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -58,8 +58,8 @@ def flash_attention(
     returns     output (..., Lq, Dv) in the dtype of q, and lse (..., Lq), the natural logarithm of
                 the sum of exp(scores): float32 if q is float16 or bfloat16 (convert before the
                 first product), otherwise in the dtype of q. Gradients flow through both. A query
-                that sees no key has output 0, lse -inf and gradient 0. Scores may be as low as
-                -1e32
+                that sees no key has output 0, lse -inf and gradient 0. Later keys and values have
+                no influence, even 1e30, nor on gradients. Scores may be as low as -1e32
     raises      ValueError if block_size is less than 1; the message contains block_size
     """
     raise NotImplementedError(

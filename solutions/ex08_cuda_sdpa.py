@@ -570,8 +570,8 @@ class FusedAttention(nn.Module):
         returns (..., L, E), the same in .train() and .eval(), through which gradients flow to x and
                 to every weight and bias; a token that may attend to nothing gets the bias of
                 `proj`; half precision, digits and large scores are as in `fast_attention` on both
-                paths, whose last digits may differ; keys and values that are hidden from all have no
-                influence, even 1e30, nor have they any on gradients
+                paths, whose last digits may differ; hidden keys and values have no influence, even
+                1e30, nor on gradients
         """
         ### BEGIN SOLUTION
         parts = self.qkv(x).unflatten(-1, (3, self.num_heads, -1))  # (..., L, 3, H, D)

@@ -719,3 +719,58 @@ def flash_in_one_place(q, k, v, causal=False, scale=None, block_size=64, places=
     Return new tensors in every call.
     """
     return written_over(places, _flash(q, k, v, causal, scale, block_size))
+
+
+@mistake(of="flash_attention", caught_by=test_causal)
+def later_powers_replaced(q, k, v, causal=False, scale=None, block_size=64):
+    """The powers of later scores are replaced by 0: that of 1e30 is infinite, and 0 times its
+    gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+    raw, values = _tiles(q, k, v, False, scale, block_size)
+    hidden, _ = _tiles(q, k, v, causal, scale, block_size)
+    top = torch.cat([x.detach() for x in hidden], -1).amax(-1)
+    base, total, output = _finite(top)[..., None], 0.0, 0.0
+    for scores, seen, value in zip(raw, hidden, values, strict=True):
+        powers = torch.where(seen == -torch.inf, 0.0, torch.exp(scores - base))
+        total, output = total + powers.sum(-1), output + powers @ value
+    return _end(q, top, total, output)
+
+
+@mistake(of="flash_attention", caught_by=test_float64)
+def double_maximum_kept_above(q, k, v, causal=False, scale=None, block_size=64):
+    """In float64 the maximum of a tile is not taken below -1e30: lower scores have no powers.
+
+    Only a maximum of -inf needs another number.
+    """
+    lowest = -1e30 if q.dtype == torch.float64 else -torch.inf
+    base = lambda top: _finite(top).clamp(min=lowest)  # noqa: E731
+    return _flash(q, k, v, causal, scale, block_size, base=base)
+
+
+@mistake(of="flash_attention", caught_by=test_float64)
+def double_keys_alone_are_cut(q, k, v, causal=False, scale=None, block_size=64):
+    """In float64 the graph is cut where no query needs a gradient; a key may need one.
+
+    Leave it to autograd, which keeps what any input needs.
+    """
+    if q.dtype == torch.float64 and not q.requires_grad:
+        k = k.detach()
+    return _flash(q, k, v, causal, scale, block_size)
+
+
+@mistake(of="flash_attention", caught_by=test_sizes)
+def no_maximum_without_gradients(q, k, v, causal=False, scale=None, block_size=64):
+    """Where no gradients are needed exp is taken of the scores as they are: those of hundreds
+    overflow.
+
+    Take the maximum away first, with gradients or without.
+    """
+    if torch.is_grad_enabled() or scale is None:
+        return _flash(q, k, v, causal, scale, block_size)
+    pieces, values = _tiles(q, k, v, causal, scale, block_size)
+    powers, values = torch.cat(pieces, -1).exp(), torch.cat(values, -2)
+    total = powers.sum(-1)
+    zero = torch.where(total == 0, -torch.inf, torch.zeros_like(total))
+    return _end(q, zero, total, powers @ values)

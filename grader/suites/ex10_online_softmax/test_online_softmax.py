@@ -6,7 +6,17 @@ import pytest
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import Hard, agree, backward, check, gradcheck, lasting, rejects, untouched
+from grader.judging import (
+    Hard,
+    agree,
+    backward,
+    check,
+    expect,
+    gradcheck,
+    lasting,
+    rejects,
+    untouched,
+)
 from reference import ex10_online_softmax as reference
 
 from .few_keys import few_keys_agree
@@ -164,6 +174,16 @@ def test_merge_empty(student, draw, dtype):
             expected = reference.merge_partials_gradients(a, b, upstream=upstream, of=of)
             for name, one, right in zip(names, got, expected, strict=True):
                 agree(one, right, says=f"gradient of {name} through the {('output', 'lse')[of]}")
+    for alone in leaves:  # of the last pair, which has parts that are empty
+        for x in leaves:
+            x.requires_grad_(x is alone)
+        output, _ = student.merge_partials(a, b)
+        upstream = 0 * output.detach() + 1
+        right = reference.merge_partials_gradients(a, b, upstream=upstream, of=0)
+        [got] = backward(output, alone, upstream=upstream)
+        place = next(i for i, x in enumerate(leaves) if x is alone)
+        says = f"gradient of {('a[0]', 'a[1]', 'b[0]', 'b[1]')[place]}, which alone learns"
+        agree(got, right[place], says=says)
 
 
 @check(points=1)
@@ -248,6 +268,9 @@ def test_float64(student, draw):
             some = moved(*inputs(draw, (2,), 9, 17, 4, 5, float64), first, last)
             answer = attend(*some, causal, block_size=4)
             agree(answer, reference.flash_attention(*some, causal))
+        low = *draw.low(5, 9, 4, float64), draw.normal(9, 3, dtype=float64)
+        answer = attend(*low, causal, block_size=4)
+        agree(answer, reference.flash_attention(*low, causal))
         q, k, v = (x.requires_grad_() for x in inputs(draw, (), 2, 3, 2, 1, float64))
         gradcheck(lambda q, k, v, c=causal: attend(q, k, v, c, -0.7, 2)[0], q, k, v)
     attention_together(student, draw, float64)
@@ -270,14 +293,21 @@ def test_causal(student, draw, sizes):
     expected = reference.flash_attention(q, k, v, causal=True)
     agree(student.flash_attention(q, k, v, causal=True, block_size=block_size), expected)
     k[..., -1, :] = v[..., -1, :] = 1e30
-    output, lse = student.flash_attention(q, k, v, causal=True, block_size=block_size)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    output, lse = student.flash_attention(*leaves, causal=True, block_size=block_size)
     for got, right in (output[..., :-1, :], expected[0]), (lse[..., :-1], expected[1]):
         before = (slice(None), slice(None), slice(0, -1))
         right = right._replace(exact=right.exact[before], plain=right.plain[before])
         agree(got, right, says="with 1e30 in the last key, what comes before its query")
+    upstream = draw.normal(*output.shape)
+    upstream[..., -1, :] = 0.0  # of the only query that sees the last key
+    for name, got in zip("qkv", backward(output, *leaves, upstream=upstream), strict=True):
+        problem = f"the gradient of {name} is not finite beside 1e30 in the last key"
+        expect(bool(got.isfinite().all()), problem)
     low = *draw.low(q_len, k_len, 8), draw.normal(k_len, 5)
-    answer = student.flash_attention(*low, causal=True, block_size=block_size)
-    agree(answer, reference.flash_attention(*low, causal=True))
+    for some in (False, True):
+        answer = student.flash_attention(*low, causal=some, block_size=block_size)
+        agree(answer, reference.flash_attention(*low, causal=some))
 
 
 @check(points=1, needs=[test_values])
@@ -295,7 +325,7 @@ def test_half_precision(student, draw, device, dtype, causal):
     close = *draw.ties(24, 24, dtype), draw.normal(24, 5, dtype=dtype)
     low = *draw.low(5, 5, 4, dtype), draw.normal(5, 3, dtype=dtype)
     hard = {"products of 256s": (q, k, v), "scores of hundreds that lie close together": close}
-    hard |= {"very low scores": low} if causal else {}
+    hard |= {"very low scores": low}
     for scores, given in hard.items():  # in half precision, no plain formula is right
         output, lse = reference.flash_attention(*(x.float() for x in given), causal)
         # The weights may be rounded as well as the output.
@@ -327,6 +357,17 @@ def each_learns_alone(student, draw, dtype, causal):
         agree(got, expected, says=f"gradient of {name}, which alone learns")
 
 
+def same_tensor_learns(student, draw, dtype, causal):
+    """The gradient of a tensor that is query, key and value at once is the sum of the three."""
+    x, upstream = draw.normal(2, 7, 4, dtype=dtype), draw.normal(2, 7, 4, dtype=dtype)
+    parts = reference.flash_attention_gradients(x, x, x, causal, upstream=upstream, of=0)
+    exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
+    output, _ = student.flash_attention(x.requires_grad_(), x, x, causal, block_size=4)
+    [got] = backward(output, x, upstream=upstream)
+    expected = parts[0]._replace(exact=exact, plain=plain, magnitude=3 * parts[0].magnitude)
+    agree(got, expected, says="gradient of a tensor that is q, k and v")
+
+
 @check(points=1, needs=[test_values])
 @each_dtype
 @pytest.mark.parametrize("causal", [False, True])
@@ -344,6 +385,7 @@ def test_gradients(student, draw, dtype, causal):
             for x, one, expected in zip("qkv", got, right, strict=False):
                 agree(one, expected, says=f"gradient of {x} through the {name}")
     each_learns_alone(student, draw, dtype, causal)
+    same_tensor_learns(student, draw, dtype, causal)
     strided = [draw.strided(2, 3, 9, n, dtype=dtype) for n in (4, 4, 5)]
     expanded = [x[:, :1].expand(x.shape) for x in strided]
     for q, k, v in strided, expanded, [x[:0] for x in strided]:
