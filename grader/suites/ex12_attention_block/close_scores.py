@@ -8,25 +8,35 @@ from reference import raised
 from .modules import pair
 
 WIDTH = 16
-CLOSE = "output for close scores of hundreds"
+CLOSE, LOW = "output for close scores of hundreds", "output for very low scores"
 
 
-def close_scores_of_tokens(student, draw, device, fused, dtype):
-    """Compare self-attention where scores of hundreds are as close as neighbours in half precision.
+def hard_scores_of_tokens(student, draw, device, fused, dtype):
+    """Compare self-attention where scores of hundreds are as close as neighbours in half precision,
+    and where all scores are very low."""
+    if dtype.itemsize == 2:
+        tokens_agree(student, draw, device, fused, draw.ties(WIDTH, WIDTH, dtype), CLOSE)
+    tokens_agree(student, draw, device, fused, draw.low(5, 5, 5, dtype), LOW)
+
+
+def tokens_agree(student, draw, device, fused, tokens, says):
+    """Compare self-attention of one head for these queries and keys, with a mask and without.
 
     A token holds its query, its key and its value side by side, and each projection takes one.
     """
-    tokens = draw.ties(WIDTH, WIDTH, dtype)
-    three = 3 * WIDTH
+    length, width = tokens[0].shape
+    dtype, three = tokens[0].dtype, 3 * width
     module, right = pair(student, draw, device, "SelfAttention", three, 1, False, dtype=dtype)
     module.fused = fused
     state = {name: torch.zeros_like(x) for name, x in right.state_dict().items()}
     for i, name in enumerate("qkv"):
-        state[f"{name}.weight"][:WIDTH, i * WIDTH : (i + 1) * WIDTH] = torch.eye(WIDTH)
+        state[f"{name}.weight"][:width, i * width : (i + 1) * width] = torch.eye(width)
     state["o.weight"] += torch.eye(three, device=device)
     _load(module, right, state)
-    x = torch.cat([*tokens, draw.normal(WIDTH, WIDTH, dtype=dtype)], -1)[None]
-    agree(module(x), raised(right, x), says=CLOSE)
+    x = torch.cat([*tokens, draw.normal(length, width, dtype=dtype)], -1)[None]
+    wide = raised if dtype.itemsize == 2 else lambda answer, *given: answer(*given)
+    for keep in None, draw.keep(length, length):
+        agree(module(x, keep), wide(right, x, keep), says=says)
 
 
 def close_scores_of_contexts(student, draw, device, image, dtype):

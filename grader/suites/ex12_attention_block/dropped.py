@@ -7,7 +7,7 @@ from grader.judging import agree, expect
 from .modules import gradients_agree, pair
 
 DROPPED = 0.3
-SHAPES = {"padding": (4, 1, 1, 32), "heads": (2, 32, 32), "rows": (4, 2, 32, 32)}
+SHAPES = {"padding": "B11L", "heads": "HLL", "rows": "BHLL"}
 FAR = 6  # standard deviations; a right answer is as far away twice in a thousand million times
 
 
@@ -19,7 +19,8 @@ class OpenWeights:
     own inverse, so that a dropped column of the output does not look like a dropped weight.
     """
 
-    def __init__(self, student, draw, device, dropout, dtype, **options):
+    def __init__(self, student, draw, device, dropout, dtype, tokens=32, **options):
+        self.share = dropout
         options = {"qk_norm": False, "dropout": dropout, "dtype": dtype} | options
         self.module, self.right = pair(student, draw, device, "SelfAttention", 64, 2, **options)
         self.mixing = torch.ones(1, 1, dtype=dtype, device=device)
@@ -34,12 +35,13 @@ class OpenWeights:
             state[name] = draw.normal(64, 64, dtype=dtype, scale=0.6)
         self.module.load_state_dict(state, strict=False)
         self.right.load_state_dict(state)
-        units = torch.eye(32, dtype=dtype, device=device)
+        units = torch.eye(32, dtype=dtype, device=device)[:tokens]
         self.x = torch.cat([units, units], -1).repeat(4, 1, 1)  # (B, L, E)
 
     def read(self, output):
         """Return the weights (B, Lq, H, Lk) behind an output (B, L, E)."""
-        return (output.to(self.mixing) @ self.mixing / self.sizes).unflatten(-1, (2, 32))
+        weights = (output.to(self.mixing) @ self.mixing / self.sizes).unflatten(-1, (2, 32))
+        return weights[..., : output.shape[1]]
 
     def evaluated(self, keep, says):
         """Fail if a weight is dropped in this mode; return the right weights."""
@@ -53,29 +55,29 @@ class OpenWeights:
 
     def dropped(self, keep, weights):
         """Call the module in training; check that a share of `weights` is 0, and the rest grew."""
-        output = self.module(self.x, keep)
+        output, share = self.module(self.x, keep), self.share
         kind, right = output.dtype, self.x.dtype
         expect(kind == right, f"in training output.dtype is {kind}, but should be {right}")
-        got, there, grown = self.read(output), weights > 1e-6, weights / (1 - DROPPED)
+        got, there, grown = self.read(output), weights > 1e-6, weights / (1 - share)
         stays = there & (got > weights / 2)
         count, gone = int(there.sum()), int((there & ~stays).sum())
         expect(not float((got - weights).abs().max()) <= 1e-4,
-               f"in training nothing changes, although dropout is {DROPPED}")  # fmt: skip
+               f"in training nothing changes, although dropout is {share}")  # fmt: skip
         expect(bool((there & (got.abs() < weights / 100)).any()),
-               f"in training no weight becomes 0, although dropout is {DROPPED}")  # fmt: skip
+               f"in training no weight becomes 0, although dropout is {share}")  # fmt: skip
         expect(int((output == 0).sum()) < count // 100,
                "in training numbers of the output are 0: the attention weights should be dropped, "
                "before they meet the values")  # fmt: skip
         factor = (got * stays).sum() / (weights * stays).sum()
         says = "in training, the factor of the weights that are not dropped"
-        agree(factor, torch.tensor(1 / (1 - DROPPED)), says=says, within=1e-4)
+        agree(factor, torch.tensor(1 / (1 - share)), says=says, within=1e-4)
         says = "in training, the weights (each 0, or divided by 1 - dropout)"
         exact = 1e-5 if weights.dtype == torch.float32 else 1e-10
         agree(got, torch.where(stays, grown, 0.0), says=says, within=exact)
-        far = FAR * (count * DROPPED * (1 - DROPPED)) ** 0.5
-        expect(abs(gone - count * DROPPED) <= far,
-               f"{gone} of {count} weights are dropped, but dropout is {DROPPED}")  # fmt: skip
-        far = FAR * float((weights**2).sum() * DROPPED / (1 - DROPPED)) ** 0.5
+        far = FAR * (count * share * (1 - share)) ** 0.5
+        expect(abs(gone - count * share) <= far,
+               f"{gone} of {count} weights are dropped, but dropout is {share}")  # fmt: skip
+        far = FAR * float((weights**2).sum() * share / (1 - share)) ** 0.5
         total, wanted = float(got.sum()), float(weights.sum())
         expect(abs(total - wanted) <= far,
                f"the weights add up to {total:.6g}, but should stay near {wanted:.6g}")  # fmt: skip
@@ -92,7 +94,7 @@ class OpenWeights:
         self.module.zero_grad()
         output = self.module(leaf, keep)
         stays = (self.read(output.detach()) > weights / 2).transpose(1, 2)  # (B, H, Lq, Lk)
-        self.right.plain.drop = lambda given: torch.where(stays, given / (1 - DROPPED), 0.0)
+        self.right.plain.drop = lambda given: torch.where(stays, given / (1 - self.share), 0.0)
         upstream = draw.normal(*output.shape, dtype=output.dtype)
         expected = self.right.gradients(leaf, keep=keep, upstream=upstream)
         gradients_agree(self.module, self.right, output, [leaf], expected, upstream=upstream)
@@ -103,6 +105,8 @@ def dropped_together(student, draw, device):
     """Check what is dropped, and all gradients, in calls where any two choices meet."""
     for call in draw.combined(
         strength=2,
+        dropout=(DROPPED, 0.25, 0.5),
+        tokens=(32, 8),
         keep=(None, *SHAPES),
         rope_base=(None, 100.0),
         qk_norm=(True, False),
@@ -110,8 +114,10 @@ def dropped_together(student, draw, device):
         graph=(True, False),
     ):
         kind, fused, graph = (call.pop(x) for x in ("keep", "fused", "graph"))
-        keep = None if kind is None else draw.keep(*SHAPES[kind], share=0.8)
-        opened = OpenWeights(student, draw, device, DROPPED, torch.float32, **call)
+        sizes = {"B": 4, "1": 1, "H": 2, "L": call["tokens"]}
+        shape = [sizes[letter] for letter in SHAPES.get(kind, "")]
+        keep = None if kind is None else draw.keep(*shape, share=0.8)
+        opened = OpenWeights(student, draw, device, dtype=torch.float32, **call)
         opened.module.fused = fused
         opened.module.eval()
         weights = opened.evaluated(keep, "in evaluation")

@@ -29,9 +29,10 @@ def self_scores_agree(student, draw, device, fused):
         for mask in (None, keep):
             agree(module(x, mask), right(x, mask), says=f"output for scores that are {name}")
     draw.hard(Hard.LOW)
-    x[..., :HEADS] = LOWEST
+    x[..., :HEADS] = LOWEST * (1 + draw.permutation(65)[:, None] / 65)
     one = torch.eye(65, dtype=torch.bool, device=device).roll(3, 0)
     agree(module(x, one), right(x, one), says=ONE_SEEN)
+    agree(module(x), right(x), says="output for very low scores")
 
 
 def cross_scores_agree(student, draw, device):
@@ -61,10 +62,12 @@ def cross_scores_agree(student, draw, device):
     draw.hard(Hard.LOW)
     state["norm_k.weight"][FIRST] = LOWEST  # of which each score is a 64th
     _load(module, right, state)
-    context[:, 33:, :HEADS] = LARGEST / 64
-    context[:, 33:, HEADS] = (E - HEADS / 64**2) ** 0.5
+    small = (1 - draw.permutation(65)[:, None] / 260).expand(65, HEADS) / 64
+    context[:, 33:, :HEADS] = LARGEST * small
+    context[:, 33:, HEADS] = (E - small.square().sum(-1)) ** 0.5
     one = torch.eye(5, 65, dtype=torch.bool, device=device)
     agree(module(x, context, one), right(x, context, one), says=ONE_SEEN)
+    agree(module(x, context), right(x, context), says="output for very low scores")
 
 
 def products_of_256_agree(module, right, draw, dtype, inputs, output, says):

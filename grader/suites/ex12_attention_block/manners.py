@@ -3,7 +3,7 @@
 import torch
 from torch import float32
 
-from grader.judging import Hard, agree, lasting, rejects, same, untouched
+from grader.judging import Hard, agree, backward, lasting, rejects, same, untouched
 
 from .close_scores import each_learns_alone
 from .modules import gradients, load, pair
@@ -27,12 +27,18 @@ def hides(module, right, hidden, x, *context, image=0):
     huge = source.clone()
     huge[:, image:][:, hidden] = 1e10
     clean = right(x, *context, keep)
-    if context:
-        agree(module(x, huge, keep), clean, says="output (hidden tokens are huge)")
-        return
-    rows = keep.nonzero()[:, 0]
+    rows = keep.nonzero()[:, 0] if not context else torch.arange(x.shape[1], device=x.device)
+    upstream = torch.zeros_like(x)
+    upstream[:, rows] = x[:, rows]
+    expected = right.gradients(x, *context, keep=keep, upstream=upstream)
     clean = clean._replace(exact=clean.exact[:, rows.cpu().numpy()], plain=clean.plain[:, rows])
-    agree(module(huge, keep)[:, rows], clean, says="output (hidden tokens are huge)")
+    leaves = [y.clone().requires_grad_() for y in ((x, huge) if context else (huge,))]
+    output = module(*leaves, keep)
+    agree(output[:, rows], clean, says="output (hidden tokens are huge)")
+    for name, got, one in zip(
+        ("x", "the context"), backward(output, *leaves, upstream=upstream), expected, strict=False
+    ):
+        agree(got, one, says=f"gradient of {name} (hidden tokens are huge)")
 
 
 def layouts_agree(module, right, keep, *layouts):
@@ -63,6 +69,17 @@ def stays(draw, module, right, *inputs, keep):
                 load(module, right, draw, float32, assign=assign, part=part)
                 says = f"output for another {part}"
                 agree(module(*inputs, keep), right(*inputs, keep), says=says)
+            with torch.set_grad_enabled(mode == "train"):
+                agree_when_changed(module, right, "v.weight", *inputs, keep)
+
+
+def agree_when_changed(module, right, name, *inputs):
+    """Compare answers before and after a weight changes where no version number shows it."""
+    agree(module(*inputs), right(*inputs))
+    getattr(module, f"{name}.data.neg_")()
+    state = right.state_dict()
+    right.load_state_dict(state | {name: -state[name]})
+    agree(module(*inputs), right(*inputs), says="output once a weight has other numbers")
 
 
 def token_by_token(module, right, x, *others):
@@ -74,6 +91,7 @@ def token_by_token(module, right, x, *others):
             for one in (x, *others):
                 says = f"output in .{mode}()"
                 agree(untouched(lambda one=one: module(one)), right(one), says=says)
+        agree_when_changed(module, right, "w1.weight", x)
 
 
 def refuses(student, draw, name, module, right, *inputs):

@@ -1471,3 +1471,104 @@ class AnglesOfHalfTheExponent(_Self):
 
     def angles(self, x):
         return plain_angles(x, None if self.rope_base is None else self.rope_base**0.5)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class DoubleScoresClamped(_Self):
+    """In float64 scores are kept above -1e30: lower ones are all alike.
+
+    Leave the scores as they are: softmax takes its maximum away first.
+    """
+
+    def attend(self, q, k, v, keep):
+        if q.dtype != torch.float64:
+            return super().attend(q, k, v, keep)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).clamp(min=-1e30)
+        return self.drop(plain_masked_softmax(scores, keep)) @ v
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class HiddenPowersReplaced(_Self):
+    """The powers of hidden scores are replaced by 0: that of a huge one is infinite, and 0 times
+    its gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None or q.dtype != torch.float32:
+            return super().attend(q, k, v, keep)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
+        powers = (scores - top.nan_to_num(neginf=0.0).detach()).exp()
+        powers = torch.where(keep, powers, 0.0)
+        return self.drop(powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)) @ v
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
+class AnglesByWholeBases(_Self):
+    """Angles are kept for each whole base: those of 100.4 are the ones of 100.
+
+    Keep nothing, or keep it by the base itself.
+    """
+
+    known: ClassVar = {}
+
+    def angles(self, x):
+        found = int(self.rope_base), x.shape, x.dtype, x.device
+        if found not in self.known:
+            self.known[found] = super().angles(x)
+        return self.known[found]
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class NoMaximumWithoutGradients(_Self):
+    """Where no gradients are needed exp is taken of the scores as they are: those of hundreds
+    overflow.
+
+    Take the maximum away first, with gradients or without.
+    """
+
+    def attend(self, q, k, v, keep):
+        if torch.is_grad_enabled() or self.rope_base is None:
+            return super().attend(q, k, v, keep)
+        kind, (q, k, v) = q.dtype, _wide(q, k, v)
+        powers = (q @ k.mT / math.sqrt(q.shape[-1])).exp()
+        powers = powers if keep is None else powers * keep
+        return (powers / powers.sum(-1, keepdim=True).clamp(min=1e-30) @ v).to(kind)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_manners)
+class KeepsTheJoined(_Self):
+    """Without gradients the joined weights are kept until others are loaded; an optimiser changes
+    them in place.
+
+    Join them in every call.
+    """
+
+    kept = None
+
+    def load_state_dict(self, *args, **options):
+        self.kept = None
+        return super().load_state_dict(*args, **options)
+
+    def to(self, *args, **options):
+        self.kept = None
+        return super().to(*args, **options)
+
+    def joined(self, layers):
+        if torch.is_grad_enabled():
+            return super().joined(layers)
+        self.kept = self.kept or super().joined(layers)
+        return self.kept
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class FewKeysNotDropped(_Self):
+    """Of 8 keys or fewer no weight is dropped.
+
+    Drop each weight with the same probability, however many there are.
+    """
+
+    def drop(self, weights):
+        return weights if weights.shape[-1] <= 8 else super().drop(weights)

@@ -3,7 +3,7 @@
 import torch
 from torch import bfloat16, float16, float32, float64
 
-from grader.judging import agree, rejects, untouched
+from grader.judging import agree, backward, rejects, untouched
 from reference import raised
 
 from .manners import mask_without_keys
@@ -14,8 +14,10 @@ DTYPES = float32, float16, float64, bfloat16
 HEADS, E = 3, 12
 BATCH = HEADS  # so that a mask for each head has the shape of one for each text
 LAYOUTS = "plain", "strided", "expanded"
-MASKS = None, "heads", "rows", "queries"
+MASKS = None, "heads", "rows", "queries", "open"
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 MODES = "train", "eval", "no gradients"
+ALONE = [f"gradient of {name}, which alone learns" for name in ("x", "the context")]
 
 
 def norms_agree_together(student, draw, device, dtype):
@@ -61,11 +63,13 @@ def feed_forwards_agree_together(student, draw, device):
 
 def self_agrees_together(student, draw, device, dtype):
     """Compare self-attention and its gradients in a dtype, of all calls where any three meet."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
-        dtype=DTYPES, keep=MASKS, layout=LAYOUTS, length=(5, 1, BATCH), mode=MODES,
-        qk_norm=(False, True), rope_base=(None, 100.0), fused=(True, False),
-    ):  # fmt: skip
+        dtype=DTYPES, keep=MASKS, layout=LAYOUTS, length=(70, 1, BATCH), mode=MODES,
+        qk_norm=(False, True), rope_base=(None, 100.0), fused=(True, False), scores=(1.0, FAR),
+        learns=("all", "one"),
+    )  # fmt: skip
+    for number, call in enumerate(calls):
         length, mode = call["length"], call["mode"]
         options = {name: call[name] for name in ("dtype", "qk_norm", "rope_base")}
         options["dropout"] = 0.0 if mode == "train" else 0.4
@@ -75,18 +79,23 @@ def self_agrees_together(student, draw, device, dtype):
         if call["qk_norm"]:
             given = even_inputs(module, right, draw, call["dtype"], given[0].shape)
             but = through_norms(call["dtype"])
+        elif call["scores"] == FAR:
+            queries_grow(module, right)
+            but = tuple(right.state_dict())  # whose size is that of the queries
         [x] = laid_out(call["layout"], *given)
         keep = mask(draw, call["keep"], length, length)
-        agree_in_full(draw, module, right, mode, x, keep=keep, but=but)
+        only = number if call["learns"] == "one" else None
+        agree_in_full(draw, module, right, mode, x, keep=keep, but=but, only=only)
 
 
 def cross_agrees_together(student, draw, device, dtype):
     """Compare cross-attention and its gradients in a dtype, of all calls where any three meet."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
-        dtype=DTYPES, keep=MASKS, layout=("strided", "expanded", "same"), mode=MODES,
-        lengths=((7, 5), (BATCH, BATCH), (1, 0)), image=(0, 4),
-    ):  # fmt: skip
+        dtype=DTYPES, keep=MASKS[:-1], layout=("strided", "expanded", "same"), mode=MODES,
+        lengths=((7, 70), (BATCH, BATCH), (1, 0)), image=(0, 4), learns=("all", "one"),
+    )  # fmt: skip
+    for number, call in enumerate(calls):
         (L, text), image = call["lengths"], call["image"]
         module, right = pair(student, draw, device, "CrossAttention", E, HEADS, image, dtype=dtype)
         shapes = (BATCH, L, E), (BATCH, image + text, E)
@@ -99,7 +108,16 @@ def cross_agrees_together(student, draw, device, dtype):
         if not text:  # of which nothing flows back
             but += ("k.weight", "k.bias", "v.weight", "v.bias", "norm_k.weight")
         mode = call["mode"] if image + text else "no gradients"
-        agree_in_full(draw, module, right, mode, *inputs, keep=keep, but=but)
+        only = number if call["learns"] == "one" else None
+        agree_in_full(draw, module, right, mode, *inputs, keep=keep, but=but, only=only)
+
+
+def queries_grow(module, right):
+    """Make the scores of both modules hundreds apart."""
+    state = right.state_dict()
+    state |= {name: FAR * state[name] for name in ("q.weight", "q.bias")}
+    module.load_state_dict(state, strict=False)
+    right.load_state_dict(state)
 
 
 def laid_out(layout, *inputs):
@@ -117,19 +135,28 @@ def mask(draw, kind, queries, keys):
         return None
     if kind == "queries":  # which of them see anything
         return draw.keep(1, queries).mT
+    if kind == "open":
+        return draw.keep(queries, 1).expand(queries, keys) | True
     shape = (HEADS, queries, keys) if kind == "heads" else (BATCH, HEADS, queries, keys)
     return mask_without_keys(draw, *shape) if keys else draw.keep(*shape[:-1], 1)[..., :0]
 
 
-def agree_in_full(draw, module, right, mode, *inputs, keep=None, but=()):
-    """Compare the output of a call, and all gradients except those of the names in `but`."""
+def agree_in_full(draw, module, right, mode, *inputs, keep=None, but=(), only=None):
+    """Compare the output of a call, and all gradients except those of the names in `but`.
+
+    only    where it is a number, one of the inputs in turn learns alone
+    """
     module.train(mode == "train")
     given = inputs if keep is None else (*inputs, keep)
     if mode == "no gradients":
         with torch.no_grad():
             agree(untouched(lambda: module(*given)), right(*given))
         return
-    leaves = [x.requires_grad_() for x in dict.fromkeys(inputs)]
+    leaves = list(dict.fromkeys(inputs))
+    alone = leaves if only is None else [leaves[only % len(leaves)]]
+    for x in alone:
+        x.requires_grad_()
+    module.requires_grad_(only is None)
     output = untouched(lambda: module(*given))
     agree(output, right(*given))
     upstream = draw.normal(*output.shape, dtype=output.dtype)
@@ -138,6 +165,10 @@ def agree_in_full(draw, module, right, mode, *inputs, keep=None, but=()):
         x, context = expected[:2]
         total = x._replace(exact=x.exact + context.exact, plain=x.plain + context.plain)
         expected[:2] = [total._replace(magnitude=2 * x.magnitude)]
+    if only is not None:
+        [got] = backward(output, *alone, upstream=upstream)
+        agree(got, expected[only % len(leaves)], says=ALONE[only % len(leaves)])
+        return
     if output.dtype.itemsize == 2:
         but = tuple(right.state_dict())  # how often these are rounded on the way is left open
     gradients_agree(module, right, output, leaves, expected, upstream=upstream, but=but)
