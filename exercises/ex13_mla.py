@@ -1,4 +1,4 @@
-# Skeleton ex13_mla 73f69d62e3739da7. The lesson: docs/lessons/ex13_mla.en.md
+# Skeleton ex13_mla 1d00fe2e6ac20650. The lesson: docs/lessons/ex13_mla.en.md
 """Multi-head latent attention: write the bodies, then run `make grade EX=ex13_mla`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, PyTorch's own RMSNorm.
@@ -114,8 +114,9 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        Without a cache gradients reach x and every parameter, both ways. Later tokens have no
-        influence on earlier ones, and scores may have any size.
+        Without a cache gradients reach x and every parameter, both ways; with one, the weights may
+        need gradients as well, and the answer is the same. Later tokens have no influence on
+        earlier ones, nor on their gradients, and scores may have any size.
 
         x         (B, t, E), the t new tokens; left as it is. B may be 0, and x strided
         cache     None: x is the whole text, its first token at position 0. Otherwise the first

@@ -485,8 +485,9 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> torch.Tensor:
         """Attend from the new tokens to all tokens so far, themselves among them.
 
-        Without a cache gradients reach x and every parameter, both ways. Later tokens have no
-        influence on earlier ones, and scores may have any size.
+        Without a cache gradients reach x and every parameter, both ways; with one, the weights may
+        need gradients as well, and the answer is the same. Later tokens have no influence on
+        earlier ones, nor on their gradients, and scores may have any size.
 
         x         (B, t, E), the t new tokens; left as it is. B may be 0, and x strided
         cache     None: x is the whole text, its first token at position 0. Otherwise the first

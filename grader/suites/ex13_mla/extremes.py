@@ -11,6 +11,7 @@ from .cases import NARROW, PLAIN
 from .layers import new_layers, parameters
 
 WIDTH, ROPE = 16, 2  # of the keys without rotation, which lie in the latents as they are
+LOW = "output for very low scores"
 READS_LATENTS = (WIDTH, 1, WIDTH, ROPE, WIDTH, WIDTH)
 
 
@@ -42,6 +43,29 @@ def close_scores(student, draw, device, dtype, absorbed):
     seen.append(k[None].float(), nothing.float())
     expected = raised(lambda x: right(x, seen, absorbed), q[None])
     agree(layer(q[None], cache, absorbed), expected, says="output for close scores of hundreds")
+
+
+def low_scores(student, draw, device, dtype, absorbed):
+    """Compare outputs where all scores are below what people write for a hidden one.
+
+    The first place of every token is 1: it makes the first place of each query, and the last place
+    of each latent, which alone makes the first place of a key. Each is another one.
+    """
+
+    def change(state):
+        queries = state["q_proj.weight"].unflatten(0, (PLAIN[1], -1))
+        expansion = state["kv_b_proj.weight"].unflatten(0, (PLAIN[1], -1))
+        latent = state["kv_a_proj_with_mqa.weight"][PLAIN[5] - 1]
+        queries[:, 0], expansion[:, 0], expansion[..., -1], latent[:] = 0.0, 0.0, 0.0, 0.0
+        queries[:, 0, 0], expansion[:, 0, -1], latent[0] = -40.0, 1.0, 2.0
+        state["kv_a_layernorm.weight"][-1] = 1e31
+        return {}
+
+    draw.hard(Hard.LOW)
+    layer, right = new_layers(student, draw, device, PLAIN, dtype, change)
+    x = draw.normal(4, 5, PLAIN[0], dtype=dtype)
+    x[..., 0] = 1.0
+    agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=LOW)
 
 
 def one_learns_alone(student, draw, device, absorbed):

@@ -1593,3 +1593,60 @@ class KeyNotRotated(_Layer):
 
     def rotate_key(self, x, start):
         return x
+
+
+@mistake(of=OF, caught_by=test_float64)
+class DoubleScoresClamped(_Layer):
+    """In float64 scores are kept above -1e30: lower ones are all alike.
+
+    Leave the scores as they are: softmax takes its maximum away first.
+    """
+
+    def weights(self, scores):
+        return super().weights(scores.clamp(min=-1e30) if scores.dtype == torch.float64 else scores)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class LaterPowersReplaced(_Layer):
+    """The powers of later scores are replaced by 0: that of a huge one is infinite, and 0 times its
+    gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+
+    def weights(self, scores):
+        if scores.dtype == torch.float64:
+            return super().weights(scores)
+        keep = self.keep(*scores.shape[-2:]).to(scores.device)
+        scores = scores * self.scale()
+        top = scores.detach().masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
+        powers = torch.where(keep, (scores - top).exp(), 0.0)
+        return powers / powers.sum(-1, keepdim=True)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class NoMaximumWithoutGradients(_Layer):
+    """Where no gradients are needed exp is taken of the scores as they are: those of hundreds
+    overflow.
+
+    Take the maximum away first, with gradients or without.
+    """
+
+    def weights(self, scores):
+        if torch.is_grad_enabled() or self.training:
+            return super().weights(scores)
+        keep = self.keep(*scores.shape[-2:]).to(scores.device)
+        powers = (scores * self.scale()).exp() * keep
+        return powers / powers.sum(-1, keepdim=True)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class ForgetsWhileItLearns(_Layer):
+    """Where gradients are needed the layer attends to the new tokens alone.
+
+    Attend to all that `append` returns, whether the weights learn or not.
+    """
+
+    def remember(self, latent, k_rope, cache):
+        seen = super().remember(latent.detach(), k_rope.detach(), cache)
+        return (latent, k_rope) if cache is None or latent.requires_grad else seen

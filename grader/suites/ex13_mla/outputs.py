@@ -9,7 +9,7 @@ from reference import raised
 from .caches import multiply, new_caches
 from .cases import FAR, LAYERS, NARROW, PLAIN, TRAINED
 from .expanded import not_expanded_in
-from .extremes import close_scores
+from .extremes import close_scores, low_scores
 from .layers import new_layers, new_weights, parameters
 from .texts import read_far, read_text
 from .together import chunks_together, texts_together
@@ -104,6 +104,7 @@ DIGITS = [  # of a layer in float64
     *_named(agree_gradients, *TRAINED),
     *_named(agree_differences, ()),
     *_named(agree_converted, (NARROW,)),
+    *_named(low_scores, ()),
     *_named(not_expanded_in, ()),
     *_named(texts_together, ()),
     *_named(chunks_together, ()),

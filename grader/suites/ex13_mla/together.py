@@ -1,5 +1,6 @@
 """Checks that options, sizes, layouts, modes and precisions do not disturb each other."""
 
+import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import agree, backward, rejects, same, untouched
@@ -8,6 +9,7 @@ from .caches import append, new_caches
 from .layers import new_layers, parameters
 
 DTYPES = float32, float16, float64, bfloat16
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 WIDTHS = (4, 6, 2, 9), (2, 2, 5, 6), (4, 4, 4, 4)  # nope, rope, value, kv_rank
 E = 8
 
@@ -44,48 +46,56 @@ def one_cache(student, draw, device, dtype, given, layout, chunks, sizes, again)
 
 def texts_together(student, draw, device, dtype=float32, absorbed=None):
     """Compare outputs and gradients without a cache, in which any three choices meet."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        shape=((3, 3, 3), (1, 4, 1)),  # B, t, H
+        shape=((3, 3, 3), (1, 4, 1), (1, 70, 2)),  # B, t, H
         widths=WIDTHS,
         q_rank=(None, 7),
         layout=("turned", "expanded"),
-        learned=(True, False),
-        base=(None, 50.0),
+        learns=("all", "none", "x"),
+        base=(None, 50.0, 50.4),
         absorbed=(False, True),
         training=(True, False),
-    ):
-        if absorbed not in (None, call["absorbed"]):
-            continue
-        one_text(student, draw, device, **call)
+        scores=(1.0, FAR),
+    )
+    for call in calls:
+        if absorbed in (None, call["absorbed"]):
+            one_text(student, draw, device, **call)
 
 
 def one_text(
-    student, draw, device, dtype, shape, widths, q_rank, layout, learned, base, absorbed, training
-):
+    student, draw, device, dtype, shape, widths, q_rank, layout, learns, base, absorbed, training,
+    scores,
+):  # fmt: skip
     """Compare the output for a text, and the gradients of what learns."""
     batch, t, heads = shape
     sizes = sizes_of(heads, widths, q_rank, base)
-    layer, right = new_layers(student, draw, device, sizes, dtype)
+
+    def larger(state):
+        state["q_proj.weight" if q_rank is None else "q_b_proj.weight"] *= scores
+        return {}
+
+    layer, right = new_layers(student, draw, device, sizes, dtype, larger)
     layer.train(training)
-    layer.requires_grad_(learned)
+    layer.requires_grad_(learns == "all")
     x = draw.strided(batch, t, E, dtype=dtype)
     if layout == "expanded":
         x = x[:1].expand(batch, t, E)
-    x.requires_grad_(learned)
-    output = untouched(lambda: layer(x, absorbed=absorbed))
+    x.requires_grad_(learns != "none")
+    with torch.set_grad_enabled(learns != "none"):
+        output = untouched(lambda: layer(x, absorbed=absorbed))
     agree(output, right(x, absorbed=absorbed))
-    if not learned:
+    if learns == "none":
         return
     upstream = draw.normal(batch, t, E, dtype=dtype)
     first, *rest = right.gradients(x, absorbed, upstream=upstream)
     [got] = backward(output, x, upstream=upstream)
-    agree(got, first, says="gradient of x")
-    names = list(parameters(sizes))
+    agree(got, first._replace(magnitude=scores * first.magnitude), says="gradient of x")
+    names = list(parameters(sizes)) if learns == "all" else []
     found = layer.read_each(f"{name}.grad" for name in names)
-    for name, got, one in zip(names, found, rest, strict=True):
-        agree(got, one, says=f"gradient of {name}")
+    for name, got, one in zip(names, found, rest, strict=False):
+        agree(got, one._replace(magnitude=scores * one.magnitude), says=f"gradient of {name}")
 
 
 def chunks_together(student, draw, device, dtype=float32, absorbed=None):
@@ -102,6 +112,7 @@ def chunks_together(student, draw, device, dtype=float32, absorbed=None):
         base=(None, 50.0),
         room=(8, 11),
         training=(True, False),
+        learns=(False, True),
     ):
         if absorbed not in (None, True in call["ways"]):
             continue
@@ -109,12 +120,13 @@ def chunks_together(student, draw, device, dtype=float32, absorbed=None):
 
 
 def chunked_text(
-    student, draw, device, event, dtype, chunks, shape, ways, widths, q_rank, base, room, training
-):
+    student, draw, device, event, dtype, chunks, shape, ways, widths, q_rank, base, room, training,
+    learns,
+):  # fmt: skip
     """Compare the output of each chunk, with an event between the first and the second."""
     sizes = sizes_of(shape[1], widths, q_rank, base)
     layer, right = new_layers(student, draw, device, sizes, dtype)
-    layer.requires_grad_(False)
+    layer.requires_grad_(learns)
     layer.train(training)
     caches = new_caches(student, device, shape[0], room, sizes[5], sizes[3], dtype)
     for number, t in enumerate(chunks):
