@@ -1518,3 +1518,62 @@ def values_by_the_bounds_of_queries(q, k, v, cu_seqlens_q, cu_seqlens_k):
         one = (x.transpose(0, 1) for x in (q[q0:q1], k[k0:k1], v[q0:q1]))
         output[q0:q1] = _causal(*one).transpose(0, 1)
     return output
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_apart)
+def later_powers_replaced(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The powers of later scores are replaced by 0: that of 1e30 is infinite, and 0 times its
+    gradient is NaN.
+
+    Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
+    """
+
+    def attend(q, k, v):
+        if q.dtype != torch.float32:
+            return _causal(q, k, v)
+        hidden, scores = _ahead(q, k), q @ k.mT * q.shape[-1] ** -0.5
+        top = scores.detach().masked_fill(hidden, -torch.inf)
+        top = top.amax(-1, keepdim=True) if k.shape[1] else 0.0
+        powers = torch.where(hidden | (top == -torch.inf), 0.0, (scores - top).exp())
+        return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30) @ v
+
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, attend)
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged_manners)
+def equal_lengths_are_cut(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """Sequences of equal lengths are copied into one batch without their graph.
+
+    Reshape or stack the tensors themselves: autograd follows both.
+    """
+    lengths = set(cu_seqlens_q.diff().tolist()), set(cu_seqlens_k.diff().tolist())
+    if len(cu_seqlens_q) > 2 and max(map(len, lengths)) == 1:
+        k, v = k.detach(), v.detach()
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _causal)
+
+
+@mistake(of="ragged_attention", caught_by=test_float64)
+def double_keys_alone_are_cut(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """In float64 the graph is cut where no query needs a gradient; a key may need one.
+
+    Leave it to autograd, which keeps what any input needs.
+    """
+    if q.dtype == torch.float64 and not q.requires_grad:
+        k = k.detach()
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, _causal)
+
+
+@mistake(of="paged_attention", caught_by=test_half)
+def half_scores_clamped(q, cache, sequences):
+    """In half precision scores are kept above -65,504: lower ones are all alike.
+
+    Leave the scores as they are: softmax takes its maximum away first.
+    """
+
+    def attend(q, k, v):
+        if q.dtype.itemsize > 2 or k.dtype.itemsize > 2:
+            return _unmasked(q, k, v)
+        scores = (q.float() @ k.float().mT * q.shape[-1] ** -0.5).clamp(min=-65504.0)
+        return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+    return _rows(q, cache, sequences, attend)

@@ -27,7 +27,7 @@ from grader.suites.ex16_paged_cache.close_scores import (
     wide_past_agrees,
 )
 from grader.suites.ex16_paged_cache.empty import empty_keep_their_dtype
-from grader.suites.ex16_paged_cache.together import pools_together
+from grader.suites.ex16_paged_cache.together import pools_together, ragged_together
 from reference import ex16_paged_cache as reference
 from reference import raised
 
@@ -251,6 +251,8 @@ def test_ragged_apart(student, draw, device, q_lens, k_lens):
     what it may not see, not even past scores of hundreds or all far below 0."""
     given = packed(draw, device, q_lens, k_lens, 2, 4, 3)
     agree(student.ragged_attention(*given), reference.ragged_attention(*given))
+    if (q_lens, k_lens) != cases.UNSEEING[0]:
+        return
     low_packed_agree(student, draw, device)
     q, k, v, *bounds = packed(draw, device, (2, 3, 1), (4, 3, 2), 2, 4, 3)
     q[..., 0], k[..., 0] = 1.0, -1e5  # scores so low that -1e4 would hide nothing
@@ -258,9 +260,17 @@ def test_ragged_apart(student, draw, device, q_lens, k_lens):
     for rows, hidden in (([0, 1], [4, 5, 6, 7, 8]), ([2, 3], [0, 6]), ([5], [0, 3, 4, 5, 6])):
         dirty_k, dirty_v = k.clone(), v.clone()
         dirty_k[hidden] = dirty_v[hidden] = 1e30
-        output = student.ragged_attention(q, dirty_k, dirty_v, *bounds)
+        leaves = [x.clone().requires_grad_() for x in (q, dirty_k, dirty_v)]
+        output = student.ragged_attention(*leaves, *bounds)
         right = expected._replace(exact=expected.exact[rows], plain=expected.plain[rows])
         agree(output[rows], right, says=f"with 1e30 in what they may not see, rows {rows}")
+        upstream = torch.zeros_like(output)
+        upstream[rows] = 1.0
+        rights = reference.ragged_attention_gradients(q, k, v, *bounds, upstream=upstream)
+        for name, got, one in zip(
+            "qkv", backward(output, *leaves, upstream=upstream), rights, strict=True
+        ):
+            agree(got, one, says=f"with 1e30 in what rows {rows} may not see, gradient of {name}")
     q, keys = scored(draw, 2, SCORED, 4)
     k = torch.cat(list(keys.values()), 1).transpose(0, 1)
     q = q[:, :7].transpose(0, 1).repeat(len(keys), 1, 1)
@@ -292,12 +302,22 @@ def test_ragged_manners(student, draw, device, whole):
     agree(student.ragged_attention(q, k, v, *bounds), reference.ragged_attention(q, k, v, *bounds))
     draw.hard(Hard.SAME)
     x, _, _, cu, _ = packed(draw, device, (5, 1, 6), (), 2, 4, 1, whole=whole)
+    x = x.requires_grad_()
     output = untouched(lambda: student.ragged_attention(x, x, x, cu, cu))
     agree(output, reference.ragged_attention(x, x, x, cu, cu))
+    upstream = draw.normal(*output.shape)
+    parts = reference.ragged_attention_gradients(x, x, x, cu, cu, upstream=upstream)
+    exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
+    [got] = backward(output, x, upstream=upstream)
+    expected = parts[0]._replace(exact=exact, plain=plain)
+    agree(got, expected, says="gradient of a tensor that is q, k and v")
     [square] = draw.hard(Hard.SQUARE, Lq=3, Lk=5)
     for lens in (((3, 4, 0, 2), (3, 2, 2, 5)), [(n, 3) for n in square.values()]):
         gradients_agree(student, draw, packed(draw, device, *lens, 2, 4, 3, whole=whole))
-    each_learns_alone(student, draw, device)
+    if whole is int32:
+        each_learns_alone(student, draw, device)
+    else:
+        ragged_together(student, draw, device, float32)
 
 
 @check(points=1, needs=[test_cache])
@@ -382,6 +402,7 @@ def test_float64(student, draw, device, size):
     if size == 1:
         for low_scores_agree in low_steps_agree, low_packed_agree, low_prompts_agree:
             low_scores_agree(student, draw, device, float64)
+        ragged_together(student, draw, device, float64)
 
 
 @check(points=1, needs=[test_paged, test_ragged, test_prefill])
@@ -413,6 +434,9 @@ def test_half(student, draw, device, dtype):
     packed_agree(student, draw, device, dtype)
     close_scores_agree(student, draw, device, dtype)
     wide_past_agrees(student, draw, device, dtype)
+    for low_scores_agree in low_steps_agree, low_packed_agree, low_prompts_agree:
+        low_scores_agree(student, draw, device, dtype)
+    ragged_together(student, draw, device, dtype)
 
 
 @check(points=1, needs=[test_paged, test_ragged, test_prefill])

@@ -1,10 +1,56 @@
-"""Checks that sizes, chunks, layouts and dtypes of a pool do not disturb each other."""
+"""Checks that sizes, layouts and dtypes, of pools and of packed sequences, do not disturb."""
 
-from torch import bfloat16, float16, float32, float64
+import torch
+from torch import bfloat16, float16, float32, float64, int32, int64
 
-from .both import Both
+from grader.judging import agree, backward
+from reference import ex16_paged_cache as reference
+
+from .both import Both, packed
 
 BLOCKS = 16  # enough for two sequences of 8 tokens
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
+
+
+def ragged_together(student, draw, device, dtype):
+    """Compare packed sequences and their gradients in a dtype, where any three choices meet."""
+    calls = draw.combined(
+        only={"dtype": dtype},
+        dtype=(float32, float16, float64, bfloat16),
+        lens=(((3, 4, 0, 2), (3, 2, 2, 5)), ((5, 5), (5, 5)), ((2, 70), (70, 70)), ((3,), (70,))),
+        layout=("plain", "turned", "expanded"),
+        learns=("all", "none", "one"),
+        heads=(2, 1),
+        widths=((4, 3), (2, 5)),
+        whole=(int32, int64),
+        scores=(1.0, FAR),
+    )
+    for number, call in enumerate(calls):
+        one_batch(student, draw, device, number, **call)
+
+
+def one_batch(
+    student, draw, device, number, dtype, lens, layout, learns, heads, widths, whole, scores
+):
+    """Compare the output for packed sequences, and the gradients of what learns."""
+    *given, cu_q, cu_k = packed(draw, device, *lens, heads, *widths, dtype, whole)
+    given[0] *= scores
+    if layout == "turned":
+        given = [x.mT.contiguous().mT for x in given]
+    if layout == "expanded":
+        given = [x[:, :1].expand(x.shape) for x in given]
+    names = {"all": "qkv", "none": ""}.get(learns, "qkv"[number % 3])
+    learned = [x.requires_grad_() for x, name in zip(given, "qkv", strict=True) if name in names]
+    with torch.set_grad_enabled(bool(names)):
+        output = student.ragged_attention(*given, cu_q, cu_k)
+    agree(output, reference.ragged_attention(*given, cu_q, cu_k))
+    if not names:
+        return
+    upstream = draw.normal(*output.shape, dtype=output.dtype)
+    rights = reference.ragged_attention_gradients(*given, cu_q, cu_k, upstream=upstream)
+    rights = dict(zip("qkv", rights, strict=True))
+    for name, got in zip(names, backward(output, *learned, upstream=upstream), strict=True):
+        agree(got, rights[name], says=f"gradient of {name}")
 
 
 def pools_together(student, draw, device):
