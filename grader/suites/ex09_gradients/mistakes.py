@@ -873,3 +873,18 @@ def scale_lost_beyond_four_dimensions(q, k, v, grad_output, keep=None, scale=Non
     each = zip(q, k, v, grad_output, masks, strict=True)
     found = [plain_attention_backward(*tensors, mask) for *tensors, mask in each]
     return tuple(np.stack(parts) for parts in zip(*found, strict=True))
+
+
+@mistake(of="attention_backward", caught_by=test_hidden)
+def double_scores_clamped(q, k, v, grad_output, keep=None, scale=None):
+    """In float64, where there is no mask, scores are kept above -1e30: lower ones are all alike.
+
+    Leave the scores as they are, and take the maximum of each row away.
+    """
+    if keep is not None or q.dtype != np.float64 or np.abs(q).max(initial=0.0) < 1e15:
+        return plain_attention_backward(q, k, v, grad_output, keep, scale)
+    scores = np.maximum(q @ turned(k) * (q.shape[-1] ** -0.5 if scale is None else scale), -1e30)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    dq, dk, _ = plain_attention_backward(q, k, v, grad_output, keep, scale)
+    return dq, dk, turned(weights) @ grad_output

@@ -1,5 +1,7 @@
 """Gradients by hand: back through the softmax, then through attention."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -26,13 +28,15 @@ SCALES = [0.0, -0.3, 0.125, 2]
 ORDINARY = {"B": 2, "H": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
 LONGEST = {"B": 0, "H": 64}  # more of them are more of the same
 TOGETHER = {
-    "lengths": ((5, 9), (9, 5), (4, 4), (1, 5)),  # Lq, Lk
-    "keep": (None, "row", "heads", "rows"),
+    "lengths": ((3, 70), (70, 9), (4, 4), (1, 5)),  # Lq, Lk
+    "keep": (None, "row", "heads", "rows", "open"),
+    "loud": ("", "k", "v"),  # which of them are huge where a mask of one row hides them
     "dtype": (float32, float64, float16),
     "leading": ((3, 3), (), (2, 3, 3)),
     "widths": ((6, 2), (2, 5)),  # D, Dv
     "scale": (None, 0.0, -0.7),
-    "turned": (False, True),
+    "layout": ("plain", "turned", "expanded"),
+    "scores": (1.0, 300.0),  # of 300 they are hundreds apart, so that exp alone overflows
 }
 each_dtype = pytest.mark.parametrize("dtype", [float32, float64, float16])
 
@@ -272,11 +276,14 @@ def low_scores_agree(student, draw):
 
     Those of queries and keys are 0, for one key takes all the weight.
     """
-    q, k = draw.low(9, 300, 8)
-    given = arrays(q, k, draw.normal(300, 5), draw.normal(9, 5), draw.keep(9, 300))
-    *_, right = reference.attention_backward(*given)
-    right = right._replace(magnitude=float(np.abs(given[3]).max()))
-    agree(student.attention_backward(*given)[2], right, says="dv for scores far below 0")
+    for dtype, n in (float32, 300), (float64, 300), (float16, 9):
+        q, k = draw.low(9, n, 8, dtype)
+        v, grad = draw.normal(n, 5, dtype=dtype), draw.normal(9, 5, dtype=dtype)
+        for given in arrays(q, k, v, grad, draw.keep(9, n)), arrays(q, k, v, grad):
+            wide = partial(raised, reference.attention_backward)
+            *_, right = (wide if dtype is float16 else reference.attention_backward)(*given)
+            right = right._replace(magnitude=float(np.abs(given[3]).max()))
+            agree(student.attention_backward(*given)[2], right, says="dv for scores far below 0")
 
 
 def weights_and_gradient(draw, *shape, dtype):
@@ -316,18 +323,29 @@ def gradients_agree_together(student, draw, dtype):
         gradients_of_a_call_agree(student, draw, **call)
 
 
-def gradients_of_a_call_agree(student, draw, lengths, keep, dtype, leading, widths, scale, turned):
+def gradients_of_a_call_agree(
+    student, draw, lengths, keep, loud, dtype, leading, widths, scale, layout, scores
+):  # fmt: skip
     """Compare the gradients of a call with as many sequences as heads."""
     (Lq, Lk), mask = lengths, None
     tensors = inputs(draw, (leading, *lengths, *widths), dtype)
-    if turned:
+    tensors[0] *= tensors[0].dtype.type(scores)
+    if layout == "expanded" and leading:
+        tensors = [np.broadcast_to(x[..., :1, :, :], x.shape) for x in tensors]
+    if layout == "turned":
         tensors = [np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) for x in tensors]
     if keep is not None:
         shapes = {"row": (Lk,), "heads": (*leading[-1:], Lq, Lk), "rows": (*leading, Lq, Lk)}
-        mask = draw.keep(*shapes[keep]).cpu().numpy()
+        mask = draw.keep(*shapes.get(keep, (Lq, Lk))).cpu().numpy() | (keep == "open")
     if keep == "rows":
         mask[..., Lq // 2, :] = False
-    gradients_agree(student, tensors, mask, scale)
+    expected = reference.attention_backward(*tensors, mask, scale)
+    if keep == "row" and loud:
+        large = np.array(6e4 if dtype is float16 else 1e30, tensors[0].dtype)
+        part = "qkv".index(loud)
+        tensors[part] = np.where(mask[:, None], tensors[part], large)
+    options = {} if mask is None and scale is None else {"keep": mask, "scale": scale}
+    each_agrees(student.attention_backward(*tensors, **options), expected)
 
 
 def each_agrees(gradients, expected):
