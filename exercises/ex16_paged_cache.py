@@ -1,4 +1,4 @@
-# Skeleton ex16_paged_cache 61633e5d48c13420. The lesson: docs/lessons/ex16_paged_cache.en.md
+# Skeleton ex16_paged_cache a409dc184197a1da. The lesson: docs/lessons/ex16_paged_cache.en.md
 """Paged cache, ragged batches: write the bodies, then run `make grade EX=ex16_paged_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -137,8 +137,9 @@ def ragged_attention(
 
     No number up to 1e30 in what a query may not see reaches its output or its gradient. Compute
     half precision in float32 (so that products of 256s and the weights of 70,000 keys do not
-    overflow), and float64 in float64. Scores may be hundreds, or all below -1e30. The gradients of q, k and v are graded;
-    those of a query that sees nothing are 0. The inputs are left alone, and read in every call.
+    overflow), and float64 in float64. Scores may be hundreds, or all below -1e30. The gradients of
+    q, k and v are graded; those of a query that sees nothing are 0. The inputs are left alone, and
+    read in every call.
     """
     raise NotImplementedError("Attend causally within each of the sequences that lie end to end.")
 

@@ -464,8 +464,9 @@ def ragged_attention(
 
     No number up to 1e30 in what a query may not see reaches its output or its gradient. Compute
     half precision in float32 (so that products of 256s and the weights of 70,000 keys do not
-    overflow), and float64 in float64. Scores may be hundreds, or all below -1e30. The gradients of q, k and v are graded;
-    those of a query that sees nothing are 0. The inputs are left alone, and read in every call.
+    overflow), and float64 in float64. Scores may be hundreds, or all below -1e30. The gradients of
+    q, k and v are graded; those of a query that sees nothing are 0. The inputs are left alone, and
+    read in every call.
     """
     ### BEGIN SOLUTION
     output = q.new_zeros(q.shape[0], q.shape[1], v.shape[2])

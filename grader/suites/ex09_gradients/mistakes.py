@@ -881,7 +881,7 @@ def double_scores_clamped(q, k, v, grad_output, keep=None, scale=None):
 
     Leave the scores as they are, and take the maximum of each row away.
     """
-    if keep is not None or q.dtype != np.float64 or np.abs(q).max(initial=0.0) < 1e15:
+    if keep is not None or q.dtype != np.float64:
         return plain_attention_backward(q, k, v, grad_output, keep, scale)
     scores = np.maximum(q @ turned(k) * (q.shape[-1] ** -0.5 if scale is None else scale), -1e30)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
