@@ -6,9 +6,9 @@ from dataclasses import replace
 from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
 from grader.core.records import CheckResult, Exercise
 from grader.diagnosis import facts, location, pinned_line, stages, time_limit
+from grader.diagnosis.check_naming import Named, name_mistakes_behind_failures
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue, bind_mistake_catalogue
 from grader.diagnosis.name_trials import NameTrials
-from grader.diagnosis.pair_naming import Named, name_mistakes_behind_failures
 from grader.diagnosis.plainest import find_plainest_failures, show_plainest_failures
 from grader.diagnosis.remembered import find_functions_that_keep
 from grader.diagnosis.repair import find_repaired_lines

@@ -18,7 +18,7 @@ import torch
 from grader.core.records import CheckResult, Verdict
 from grader.judging.case import CURRENT_CASE, Case, LastCall, MetaLeftOut, StudentFault
 from grader.judging.draw import DealtDraw, Draw
-from grader.judging.marks import Check, CheckCase, list_parameters
+from grader.judging.marks import Check, CheckCase, find_check_case, list_parameters
 from grader.judging.student import Student
 
 NEEDS_CUDA = "needs CUDA"
@@ -289,13 +289,3 @@ class Judge:
             where=tally.where, calls=frozenset(tally.calls), hard=frozenset(tally.hard),
             seconds=tally.seconds, line=tally.failed.fault.line if tally.failed else 0,
         )  # fmt: skip
-
-
-def find_check_case(item: pytest.Item) -> CheckCase | None:
-    """Return the case that pytest made of a check; None for a test that is no check."""
-    function = getattr(item, "function", None)
-    mark = getattr(function, "__mark__", None)
-    if function is None or not isinstance(mark, Check):
-        return None
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    return CheckCase(name=item.name, check=mark, function=function, params=params)

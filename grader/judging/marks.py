@@ -31,6 +31,16 @@ class CheckCase:
     params: Mapping[str, Any]
 
 
+def find_check_case(item: Any) -> CheckCase | None:
+    """Return the case that pytest made of a check; None for a test that is no check."""
+    function = getattr(item, "function", None)
+    mark = getattr(function, "__mark__", None)
+    if function is None or not isinstance(mark, Check):
+        return None
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return CheckCase(name=item.name, check=mark, function=function, params=params)
+
+
 @cache
 def list_parameters(function: Callable[..., None]) -> tuple[str, ...]:
     """Return the names of the parameters that a case's function takes; read once."""

@@ -15,7 +15,7 @@ from grader.core.catalog import SUITES_FOLDER
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise
 from grader.judging import suite_imports
-from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge, find_check_case
+from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge
 from grader.judging.marks import (
     Check,
     CheckCase,
@@ -23,6 +23,7 @@ from grader.judging.marks import (
     SpeedCase,
     Trial,
     Variant,
+    find_check_case,
     list_check_marks,
 )
 

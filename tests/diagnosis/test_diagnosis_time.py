@@ -7,9 +7,9 @@ import pytest
 from grader.core import catalog
 from grader.core.records import Verdict
 from grader.diagnosis import failed_checks, name_trials, naming, pair_naming, time_limit
+from grader.diagnosis.check_naming import name_mistakes_behind_failures
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
-from grader.diagnosis.pair_naming import name_mistakes_behind_failures
 from grader.diagnosis.time_limit import (
     OutOfTime,
     check_diagnosis_time,
@@ -147,7 +147,7 @@ def test_single_mistakes_leave_time_for_what_mends(monkeypatch):
         return [f.check for f in failures]
 
     monkeypatch.setattr(time_limit, "SINGLE_SECONDS", 0.01)
-    monkeypatch.setattr(pair_naming, "_may_be_one_of_two", lambda *_: False)
+    monkeypatch.setattr(pair_naming, "may_be_one_of_two", lambda *_: False)
     monkeypatch.setattr(naming, "find_mistakes", endless)
     with limit_diagnosis_time(1.0):
         named = name_mistakes_behind_failures(judge, known, mend=mend)

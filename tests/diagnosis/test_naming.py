@@ -11,15 +11,15 @@ from grader.authoring.feedback_class import list_named_groups
 from grader.core import catalog
 from grader.core.records import Verdict
 from grader.diagnosis import naming, pair_naming, time_limit
-from grader.diagnosis.like_cases import LikeCases
-from grader.diagnosis.mistake_catalogue import MistakeCatalogue
-from grader.diagnosis.mistake_pairs import SamePart, combine_mistakes
-from grader.diagnosis.name_trials import NameTrials
-from grader.diagnosis.pair_naming import (
+from grader.diagnosis.check_naming import (
     Named,
     _find_pair_mistakes_behind_check,
     name_mistakes_behind_failures,
 )
+from grader.diagnosis.like_cases import LikeCases
+from grader.diagnosis.mistake_catalogue import MistakeCatalogue
+from grader.diagnosis.mistake_pairs import SamePart, combine_mistakes
+from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.solution_modules import load_solution_for_judging
 from grader.diagnosis.student_runs import StudentRuns
 from grader.diagnosis.time_limit import check_diagnosis_time, limit_diagnosis_time
@@ -212,7 +212,7 @@ def test_what_mends_is_searched_where_no_two_mistakes_fit(monkeypatch, at_once):
     else:
         judge = judged(slug, scaled_dot_product_attention=lambda *args, **kwargs: args[0] * 0 + 7)
     monkeypatch.setattr(
-        pair_naming, "_name_mistake_pair", _before(asked, "pair", pair_naming._name_mistake_pair)
+        pair_naming, "name_mistake_pair", _before(asked, "pair", pair_naming.name_mistake_pair)
     )
     name_mistakes_behind_failures(
         judge, known, mend=lambda failures, trials: asked.append("mend") or ()

@@ -242,7 +242,7 @@ def test_it_is_told_behind_a_wall_and_no_pair_of_mistakes_is_named(
 ):  # fmt: skip
     monkeypatch.setattr(supervisor, "CHANGED_CALL_SECONDS", 60.0)
     monkeypatch.setattr(
-        pair_naming, "_name_mistake_pair", lambda cases, *_: pytest.fail("a pair") if cases else ()
+        pair_naming, "name_mistake_pair", lambda cases, *_: pytest.fail("a pair") if cases else ()
     )
     source = solution("ex01_softmax").replace(*SLIP)
     found = [c.diagnosis for c in graded("ex01_softmax", source).checks if c.diagnosis]
