@@ -10,6 +10,7 @@ from torch import Tensor
 
 from grader.judging.agree import inputs_left_alone, same
 from grader.judging.case import fail_check, find_case
+from grader.judging.gradients import iterate_judged_tensors
 from grader.worker.parent.client import Client, ObjectHandle
 
 Guard = Callable[..., Any]  # `Connection.guard` of one call: turns a failure into a fault
@@ -66,10 +67,12 @@ def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
     """Pass if the calls made within do not change the answer to these arguments.
 
     The first of those calls should return an answer of the same form with other numbers: if the
-    submission keeps its answers in one buffer, this call overwrites the earlier answer. All calls
-    run under `torch.no_grad()`, and must not change their inputs.
+    submission keeps its answers in one buffer, this call overwrites the earlier answer. The calls
+    run under `torch.no_grad()`, unless an argument requires a gradient. No call may change its
+    inputs.
     """
-    with torch.no_grad(), inputs_left_alone():
+    learns = any(x.requires_grad for x in iterate_judged_tensors([args, kwargs]))
+    with torch.set_grad_enabled(learns), inputs_left_alone():
         answers = function.held(*args, **kwargs)
         kept = [x for x in _flatten_judged_answers(answers) if isinstance(x, HeldTensor)]
         before = [x.now() for x in kept]

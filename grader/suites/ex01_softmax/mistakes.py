@@ -1116,3 +1116,61 @@ def one_place_for_all_answers_numpy(x, axis=-1, places={}):  # noqa: B006 (that 
     Return a new array in every call.
     """
     return written_over(places, softmax_of_array(x, axis))
+
+
+@mistake(of="softmax", caught_by=test_manners)
+def one_place_in_half_precision(x, dim=-1, places={}):  # noqa: B006 (that is the mistake)
+    """In half precision every answer of a form is written over the answer before it.
+
+    Return a new tensor in every call, whatever the dtype.
+    """
+    weights = softmax_of_tensor(x, dim)
+    return written_over(places, weights) if x.dtype in HALVES else weights
+
+
+@mistake(of="softmax", caught_by=test_large_scores)
+def small_powers_cut(x, dim=-1):
+    """Exponentials of distances below -22 are set to 0, though many of them count together.
+
+    Leave exp as it is: it is 0 by itself where a number is too small for the dtype.
+    """
+
+    def cut(distances):
+        return torch.where(distances < -22, 0.0, distances.exp())
+
+    return softmax_of_tensor(x, dim, power=cut)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
+def distance_capped_at_30_numpy(x, axis=-1):
+    """No distance from the maximum counts for more than 30.
+
+    Leave exp as it is: it is 0 by itself where a number is too small for the dtype.
+    """
+    return softmax_of_array(x, axis, power=lambda distances: np.exp(np.maximum(distances, -30)))
+
+
+class LastWeights(torch.autograd.Function):
+    """A softmax whose backward pass reads the weights of the last call."""
+
+    weights: torch.Tensor
+
+    @staticmethod
+    def forward(ctx, wide, dim):
+        ctx.dim, LastWeights.weights = dim, softmax_of_tensor(wide, dim)
+        return LastWeights.weights.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        weighted = LastWeights.weights * grad
+        total = weighted.sum(ctx.dim, keepdim=True)
+        return weighted - LastWeights.weights * total, None
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def gradient_of_the_last_call(x, dim=-1):
+    """The backward pass reads the weights of the last call, which may be another call's.
+
+    Keep what the backward pass needs by ctx.save_for_backward, or use PyTorch's own operators.
+    """
+    return LastWeights.apply(raised(x), dim).to(x.dtype)
