@@ -1799,3 +1799,49 @@ def filled_with_minus_1e30(scores, keep):
         return weights.masked_fill(~keep, 0.0)
 
     return masked(scores, keep, hide=filled(-1e30), close=close)
+
+
+@mistake(of="masked_softmax", caught_by=test_manners)
+def one_place_without_a_mask(scores, keep, places={}):  # noqa: B006 (that is the mistake)
+    """Without a mask every answer of a form is written over the answer before it.
+
+    Return a new tensor in every call, with a mask and without.
+    """
+    weights = masked(scores, keep)
+    return written_over(places, weights) if keep is None else weights
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def combined_in_one_place(*masks, places={}):  # noqa: B006 (that is the mistake)
+    """Every combined mask of a form is written over the one before it.
+
+    Return a new tensor in every call: mask & other makes one.
+    """
+    joined = combined(*masks)
+    return joined if len(given(masks)) < 2 else written_over(places, joined)
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def small_powers_cut(scores, keep):
+    """Exponentials of distances below -22 are set to 0, though many of them count together.
+
+    Leave exp as it is: it is 0 by itself where a number is too small for the dtype.
+    """
+
+    def cut(distances, keep):
+        return torch.where(distances < -22, 0.0, distances.exp())
+
+    return masked(scores, keep, power=cut)
+
+
+@mistake(of="masked_softmax", caught_by=test_precisions)
+def long_rows_in_tiles_in_half_precision(scores, keep):
+    """In half precision rows of more than 64 scores are turned into weights in tiles of 64, and
+    each tile sums to one by itself.
+
+    Sum the exponentials of the whole row before the division.
+    """
+    if scores.dtype.itemsize > 2 or keep is None or keep.shape != scores.shape:
+        return masked(scores, keep)
+    tiles = zip(scores.split(64, -1), keep.split(64, -1), strict=True)
+    return torch.cat([masked(*tile) for tile in tiles], -1)

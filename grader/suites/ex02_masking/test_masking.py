@@ -11,9 +11,12 @@ from grader.judging import Hard, agree, check, gradcheck, lasting, on_meta, same
 
 from . import together
 from .weights import (
+    changed_agree,
     empty_rows_agree,
+    faint_scores_count,
     finer_than_half_agrees,
     gradient_agrees,
+    gradient_outlasts_a_call,
     gradients_agree,
     hidden_scores_change_nothing,
     large_scores_agree,
@@ -25,6 +28,7 @@ DTYPES = [float16, bfloat16, float32, float64]
 HIDDEN = [0.0, 1e30, math.inf, -math.inf, math.nan]
 USUAL = {"B": 2, "H": 3, "Lq": 4, "Lk": 5}
 HARD = [Hard.SQUARE, Hard.ONE, Hard.LONG]
+WRITTEN = "mask, after the caller wrote into that of an earlier call,"
 
 
 def shapes(draw, case, **usual):
@@ -54,8 +58,7 @@ def test_additive_mask(student, draw, case, dtype):
         agree(student.additive_mask(keep, dtype), reference.additive_mask(keep, dtype))
     for mask in keep, torch.ones_like(corner).expand(3, 5):  # a caller may write into an answer
         student.additive_mask.held(mask, dtype).change("fill_", 1.0)
-        says = "mask, after the caller wrote into that of an earlier call,"
-        agree(student.additive_mask(mask, dtype), reference.additive_mask(mask, dtype), says)
+        agree(student.additive_mask(mask, dtype), reference.additive_mask(mask, dtype), WRITTEN)
     draw.hard(Hard.DEVICE)
     on_meta(student.additive_mask, keep.to("meta"), dtype)
 
@@ -74,8 +77,12 @@ def test_keep_from_blocked(student, draw, case):
     for alone in torch.tensor([True, False], device=blocked.device):  # no dimensions
         agree(student.keep_from_blocked(alone), reference.keep_from_blocked(alone))
     draw.hard(Hard.CHANGED)
-    blocked.logical_not_()
-    agree(student.keep_from_blocked(blocked), reference.keep_from_blocked(blocked))
+    with lasting(student.keep_from_blocked, blocked):
+        blocked.logical_not_()
+        agree(student.keep_from_blocked(blocked), reference.keep_from_blocked(blocked))
+    student.keep_from_blocked.held(blocked).change("logical_not_")
+    right = reference.keep_from_blocked(blocked)
+    agree(student.keep_from_blocked(blocked), right, says=WRITTEN)
     draw.hard(Hard.DEVICE)
     on_meta(student.keep_from_blocked, blocked.to("meta"))
 
@@ -98,6 +105,9 @@ def test_padding_mask(student, draw, device, case, dtype):
     with lasting(student.padding_mask, lengths, max_len):
         lengths.copy_(longest - lengths)
         agree(student.padding_mask(lengths, max_len), reference.padding_mask(lengths, max_len))
+    student.padding_mask.held(lengths, max_len).change("logical_not_")
+    right = reference.padding_mask(lengths, max_len)
+    agree(student.padding_mask(lengths, max_len), right, says=WRITTEN)
     draw.hard(Hard.DEVICE)
     on_meta(student.padding_mask, lengths.to("meta"), max_len=max_len)
 
@@ -136,9 +146,12 @@ def test_combine_masks(student, draw, case):
     masks = draw.keep(3, 5), draw.keep(5)
     agree(student.combine_masks(*masks, *masks), reference.combine_masks(*masks))
     draw.hard(Hard.CHANGED)
-    for mask in masks:
-        mask.logical_not_()
-        agree(student.combine_masks(*masks), reference.combine_masks(*masks))
+    with lasting(student.combine_masks, *masks):
+        for mask in masks:
+            mask.logical_not_()
+            agree(student.combine_masks(*masks), reference.combine_masks(*masks))
+    student.combine_masks.held(*masks).change("logical_not_")
+    agree(student.combine_masks(*masks), reference.combine_masks(*masks), says=WRITTEN)
     nothing, one = draw.keep(5) & False, draw.keep(1)[0]  # the latter has no dimensions
     many = [mask for mask in masks for _ in range(128)]
     several = [draw.keep(4, 17, share=0.9) for _ in range(7)]
@@ -205,6 +218,7 @@ def test_large_scores(student, draw):
     for scores in draw.scores(3, 70).values():
         for keep in (draw.keep(3, 70), draw.keep(70), None):
             agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+    faint_scores_count(student, draw, float32, below=24.0)
 
 
 @check(points=1, needs=[test_values])
@@ -222,6 +236,7 @@ def test_precisions(student, draw, dtype):
     for offset in (0, 1e3) if dtype is float64 else (0,):
         gradients_agree(student, draw, dtype, offset)
     if dtype is float64:
+        faint_scores_count(student, draw, dtype, below=33.0)
         small, corner = draw.normal(2, 3, dtype=float64).requires_grad_(), draw.keep(2, 3)
         corner[1] = False
         gradcheck(lambda x: student.masked_softmax(x, corner), small)
@@ -247,6 +262,7 @@ def test_gradient(student, draw, case):
     if case is None:
         for offset in 0, 100:
             gradients_agree(student, draw, float32, offset)
+        gradient_outlasts_a_call(student, draw)
         return
     for shape in shapes(draw, case, **USUAL):
         scores, upstream = draw.normal(*shape), draw.normal(*shape)
@@ -275,17 +291,14 @@ def test_manners(student, draw, dtype):
         same(again, first, says="the second answer to the same call")
     for inputs in ([scores[:0], keep[:0]], [scores[:0], None]):
         agree(student.masked_softmax(*inputs), reference.masked_softmax(*inputs))
+    for learns in False, True:
+        changed_agree(student, draw, dtype, learns)
     if dtype is not float32:
         return
     turned = [draw.strided(3, 5, 4), draw.keep(3, 5, 4).mT.contiguous().mT]
     expanded = [draw.normal(1, 7).expand(4, 7), draw.keep(1, 7).expand(4, 7)]
     for inputs in (turned, expanded):
         agree(student.masked_softmax(*inputs), reference.masked_softmax(*inputs))
-    draw.hard(Hard.CHANGED)
-    with lasting(student.masked_softmax, scores, keep):
-        for change in scores.neg_, keep.logical_not_:
-            change()
-            agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
     draw.hard(Hard.DEVICE)
     for mask in keep.to("meta"), None:
         on_meta(student.masked_softmax, scores.to("meta"), mask)

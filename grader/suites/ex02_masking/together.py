@@ -2,6 +2,7 @@
 
 import math
 
+import torch
 from torch import bfloat16, float16, float32, float64
 
 import reference
@@ -25,29 +26,33 @@ def softmax_agrees(student, draw, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        keep=(None, "padding", "heads", "rows", "row"),
-        lead=((BATCH, BATCH), (), (BATCH,), (2, BATCH, BATCH)),
-        lengths=((4, 5), (5, 5), (1, 5), (5, 3)),  # Lq, Lk
+        keep=(None, "padding", "heads", "rows", "row", "open"),
+        lead=((BATCH, BATCH), (), (2, BATCH, BATCH)),
+        lengths=((5, 5), (1, 5), (70, 3), (4, 70)),  # Lq, Lk
         layout=("plain", "turned", "expanded"),
         hidden=(0.0, math.nan, math.inf),
         size=(1.0, 1000.0),
+        learns=(True, False),
     ):
         one_call_agrees(student, draw, **call)
 
 
-def one_call_agrees(student, draw, dtype, keep, lead, lengths, layout, hidden, size):
+def one_call_agrees(student, draw, dtype, keep, lead, lengths, layout, hidden, size, learns):
     """Compare the weights of a call, and the gradient, with any number where the mask hides."""
     scores = draw.normal(*lead, *lengths, dtype=dtype, scale=size)
     mask = mask_of(draw, keep, lead, *lengths)
-    upstream = draw.normal(*scores.shape, dtype=dtype)
     if layout == "expanded":
         scores = scores[:1].expand(scores.shape)
     given = scores if mask is None else scores.masked_fill(~mask, hidden)
     if layout == "turned":
         given = given.mT.contiguous().mT
-    given = given.detach().requires_grad_()
-    weights = student.masked_softmax(given, mask)
+    given = given.detach().requires_grad_(learns)
+    with torch.set_grad_enabled(learns):
+        weights = student.masked_softmax(given, mask)
     agree(weights, reference.masked_softmax(scores, mask))
+    if not learns:
+        return
+    upstream = draw.normal(*scores.shape, dtype=dtype)
     [got] = backward(weights, given, upstream=upstream)
     [expected] = reference.masked_softmax_gradients(scores, mask, upstream=upstream)
     agree(got, expected, says="gradient of scores")
@@ -61,6 +66,8 @@ def mask_of(draw, kind, lead, Lq, Lk):
         "padding": (*lead[:1], *[1] * len(lead[1:]), 1, Lk), "heads": (*lead[-1:], Lq, Lk),
         "rows": (*lead, Lq, Lk), "row": (Lk,),
     }  # fmt: skip
+    if kind == "open":
+        return draw.keep(Lq, Lk) | True
     keep = draw.keep(*shapes[kind])
     if kind == "rows" and Lq > 1:  # where nothing is kept at all, no gradient need flow
         keep[..., Lq // 2, :] = False

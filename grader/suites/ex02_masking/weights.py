@@ -5,7 +5,7 @@ import math
 import torch
 
 import reference
-from grader.judging import agree, backward, same
+from grader.judging import Hard, agree, backward, lasting, same
 
 
 def empty_rows_agree(student, draw, full, shape, dtype):
@@ -37,6 +37,33 @@ def large_scores_agree(student, draw, dtype):
         q, k = draw.low(9, n, 8)
         scores, keep = (q @ k.mT * 8**-0.5).to(dtype), draw.keep(9, n)
         agree(student.masked_softmax(scores, keep), reference.masked_softmax(scores, keep))
+
+
+def faint_scores_count(student, draw, dtype, below):
+    """Compare weights in a row of 70,000 scores, so far below the last that they count together."""
+    scores = (draw.normal(1, dtype=dtype) - below).repeat(70_000)
+    scores[-1] += below  # last, so that a sum from left to right loses nothing
+    keep = draw.keep(70_000, share=0.9)
+    keep[-1] = True
+    for mask in keep, None:
+        agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask))
+
+
+def changed_agree(student, draw, dtype, learns):
+    """Compare answers to scores and masks that change between two calls: the first answer stays,
+    and the next one is computed anew, even if a caller wrote into the first."""
+    draw.hard(Hard.CHANGED)
+    scores, keep = draw.normal(2, 3, 4, dtype=dtype).requires_grad_(learns), draw.keep(2, 3, 4)
+    softmax, right = student.masked_softmax, reference.masked_softmax
+    for mask in keep, None:
+        with lasting(softmax, scores, mask):
+            for change in scores.data.neg_, keep.logical_not_:
+                change()
+                agree(softmax(scores, mask), right(scores, mask))
+        if not learns:
+            softmax.held(scores, mask).change("fill_", 2.0)
+            says = "weights, after the caller wrote into those of an earlier call,"
+            agree(softmax(scores, mask), right(scores, mask), says)
 
 
 def finer_than_half_agrees(student, draw, dtype):
@@ -72,3 +99,13 @@ def gradient_agrees(student, scores, clean, keep, upstream):
     [got] = backward(weights, scores, upstream=upstream)
     [expected] = reference.masked_softmax_gradients(clean, keep, upstream=upstream)
     agree(got, expected, says="gradient of scores")
+
+
+def gradient_outlasts_a_call(student, draw):
+    """Compare the gradient of a call that was followed by another call."""
+    scores, other = (draw.normal(3, 5).requires_grad_() for _ in range(2))
+    keep = draw.keep(3, 5)
+    weights, _ = student.masked_softmax(scores, keep), student.masked_softmax(other, keep)
+    [got] = backward(weights, scores, upstream=other.detach())
+    [expected] = reference.masked_softmax_gradients(scores, keep, upstream=other.detach())
+    agree(got, expected, says="gradient of scores, after a call for other scores,")
