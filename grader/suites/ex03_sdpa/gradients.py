@@ -1,6 +1,7 @@
 """Compares the gradients of ex03 through the output and through the weights."""
 
 import torch
+from torch import float32
 
 import reference
 from grader.judging import Hard, agree, backward, expect
@@ -22,18 +23,33 @@ def each_learns_alone(student, draw, masked):
         agree(got, right, says=f"gradient of {name}, which alone learns")
 
 
-def same_tensor_for_all(student, draw, masked):
-    """The gradient of a tensor that is query, key and value at once is the sum of the three."""
+def same_tensor_for_all(student, draw, masked, dtype=float32):
+    """The gradient of a tensor that is query, key and value at once is the sum of the three; of one
+    that is key and value, of the two."""
     draw.hard(Hard.SAME)
-    x = draw.normal(2, 5, 4).requires_grad_()
+    x, q, upstream = (draw.normal(2, 5, 4, dtype=dtype) for _ in range(3))
     keep = draw.keep(5, 5) if masked else None
-    output, _ = student.scaled_dot_product_attention(x, x, x, keep)
-    upstream = draw.normal(2, 5, 4)
-    [got] = backward(output, x, upstream=upstream)
-    parts = reference.attention_gradients(x, x, x, keep, upstream=upstream)
-    exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
-    expected = parts[0]._replace(exact=exact, plain=plain)
-    agree(got, expected, says="gradient of a tensor that is q, k and v")
+    x.requires_grad_()
+    for given, names in ([x, x, x], "q, k and v"), ([q, x, x], "k and v"):
+        output, _ = student.scaled_dot_product_attention(*given, keep)
+        [got] = backward(output, x, upstream=upstream)
+        parts = reference.attention_gradients(*given, keep, upstream=upstream)
+        parts = [part for y, part in zip(given, parts, strict=True) if y is x]
+        exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
+        expected = parts[0]._replace(exact=exact, plain=plain)
+        agree(got, expected, says=f"gradient of a tensor that is {names}")
+
+
+def gradient_outlasts_a_call(student, draw, masked):
+    """The gradients of a call that was followed by another call are its own."""
+    given, others = ([x.requires_grad_() for x in inputs(draw, MASKED)] for _ in range(2))
+    keep, upstream = draw.keep(9, 17) if masked else None, draw.normal(2, 3, 9, 5)
+    output, _ = student.scaled_dot_product_attention(*given, keep)
+    student.scaled_dot_product_attention(*others, keep)
+    found = backward(output, *given, upstream=upstream)
+    expected = reference.attention_gradients(*given, keep, upstream=upstream)
+    for name, got, right in zip("qkv", found, expected, strict=True):
+        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
 
 
 def gradients_agree(student, draw, tensors, keep, scale=None):

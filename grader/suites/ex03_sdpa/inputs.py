@@ -79,6 +79,13 @@ def hard_scores(draw):
         yield 8 * scores, k, draw.normal(64, 3, scale=1e6)  # 8 is the square root of the width
 
 
+def faint(draw, below, dtype=float32):
+    """A query, keys and values, and scores so far below the last that they count together alone."""
+    k = (draw.normal(1, dtype=dtype) - below).repeat(10_000)[:, None]
+    k[-1] += below  # last, so that a sum from left to right loses nothing
+    return [torch.ones_like(k[:1]), k, draw.normal(10_000, 1, dtype=dtype)]
+
+
 def spoilt(draw, dtype, part, garbage):
     """Inputs, a padding mask, and the same inputs with garbage where it hides keys or values."""
     clean = dict(zip("qkv", inputs(draw, MASKED, dtype), strict=True))

@@ -1,6 +1,7 @@
 """Checks what a call of ex03 leaves behind, where it computes, and what it refuses."""
 
 import copy
+from itertools import product
 
 from torch import bfloat16, float16, float32, float64
 
@@ -23,15 +24,29 @@ def leaves_inputs_alone(draw, name, attend):
         tensors, keep = inputs(draw, ((2,), 4, 5, 3, 3), dtype), draw.keep(2, 4, 5)
         keep[0, 1] = False
         *given, keep = for_function(name, *tensors, keep)
-        for options in {}, {"scale": 0.7}, {"keep": keep}, {"keep": keep, "scale": 0.7}:
+        for options in {"scale": 0.7}, {"keep": keep}:
             first = untouched(lambda given=given, options=options: attend(*given, **options))
             for again, before in zip(attend(*given, **options), first, strict=True):
                 same(again, before)
+        for mask, learns in product((keep, None), (False, name != "attention_numpy")):
+            answers_last(name, attend, given, mask, learns)
+
+
+def answers_last(name, attend, given, keep, learns):
+    """An answer stays when the inputs change, and may be written into by its caller."""
+    right, given = getattr(reference, name), copy.deepcopy(given)
+    for x in given if learns else []:
+        x.requires_grad_()
+    with lasting(attend, *given, keep):
         for x in given:  # the same tensors with other numbers
-            x *= -2
-        answer, fresh = attend(*given), attend(*copy.deepcopy(given))
-        for got, right in zip(answer, fresh, strict=True):
-            same(got, right, says="the answer for changed inputs")
+            (x if name == "attention_numpy" else x.data)[:] *= -2
+        right_in_value(attend(*given, keep), right(*given, keep))
+    if learns:
+        return
+    for answer in attend.held(*given, keep):
+        answer.change("fill" if name == "attention_numpy" else "fill_", 2.0)
+    after = ", after the caller wrote into those of an earlier call,"
+    right_in_value(attend(*given, keep), right(*given, keep), after)
 
 
 def remembers_nothing(draw, name, attend):

@@ -1853,3 +1853,64 @@ def full_last_tile_of_queries_left_out(q, k, v, keep=None, scale=None):
     if n > 128 and n % 128 == 0:
         output[..., n - 128 :, :] = 0.0
     return output, weights
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def one_place_without_a_mask(q, k, v, keep=None, scale=None, places={}):  # noqa: B006 (that is the mistake)
+    """Without a mask every answer of a form is written over the answer before it.
+
+    Return new tensors in every call, with a mask and without.
+    """
+    answer = attention(q, k, v, keep, scale)
+    return written_over(places, answer) if keep is None else answer
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def one_place_in_float16_numpy(q, k, v, keep=None, scale=None, places={}):  # noqa: B006 (that is the mistake)
+    """In float16 every answer of a form is written over the answer before it.
+
+    Return new arrays in every call, whatever the dtype.
+    """
+    answer = attention_of_arrays(q, k, v, keep, scale)
+    return written_over(places, answer) if q.dtype == np.float16 else answer
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_dtype)
+def hidden_at_a_number_in_float64(q, k, v, keep=None, scale=None):
+    """In float64 hidden scores become -1e30, more than a very low score of a key that is seen.
+
+    Put -inf in their place in every dtype.
+    """
+
+    def fill(scores, keep):
+        low = -1e30 if scores.dtype == torch.float64 else -torch.inf
+        return hidden(scores, keep) if keep is None else torch.where(keep, scores, low)
+
+    def clear(weights, keep):
+        return weights if keep is None else weights.masked_fill(~keep, 0.0)
+
+    return attention(q, k, v, keep, scale, hide=fill, clear=clear)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_scale)
+def small_powers_cut(q, k, v, keep=None, scale=None):
+    """Exponentials of distances below -20 are set to 0, though many of them count together.
+
+    Leave exp as it is: it is 0 by itself where a number is too small for the dtype.
+    """
+
+    def cut(shown, dim=-1):
+        distances = shifted(shown, dim)
+        return torch.where(distances < -20, -torch.inf, distances)
+
+    return attention(q, k, v, keep, scale, shift=cut)
+
+
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def weights_cut_where_values_are_fixed(q, k, v, keep=None, scale=None):
+    """Where v needs no gradient, the weights that are returned are cut off from q and k.
+
+    Return the weights as they are: whoever needs their gradient may have fixed the values.
+    """
+    output, weights = attention(q, k, v, keep, scale)
+    return output, weights if v.requires_grad else weights.detach()

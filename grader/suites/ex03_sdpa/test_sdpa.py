@@ -24,7 +24,12 @@ from .answers import (
     zeros_beside_a_spoilt_key,
     zeros_in_empty_rows,
 )
-from .gradients import each_learns_alone, gradients_agree, same_tensor_for_all
+from .gradients import (
+    each_learns_alone,
+    gradient_outlasts_a_call,
+    gradients_agree,
+    same_tensor_for_all,
+)
 from .inputs import (
     GARBAGE,
     HARD,
@@ -35,6 +40,7 @@ from .inputs import (
     RAGGED,
     SCALES,
     SIZES,
+    faint,
     finely_scaled,
     for_function,
     hard_inputs,
@@ -96,6 +102,8 @@ def test_numpy_scale(student, draw, masked):
         keep = draw.keep(5, 64) if masked else None
         for scale in None, 0.125, -0.125:
             values_agree(student, "attention_numpy", q, k, v, keep, scale=scale)
+    keep = draw.keep(1, 10_000, share=0.9) if masked else None
+    values_agree(student, "attention_numpy", *faint(draw, below=22.0), keep)
 
 
 @check(points=1, needs=[test_numpy_values])
@@ -149,6 +157,8 @@ def test_scale(student, draw, masked):
         keep = draw.keep(5, 64) if masked else None
         for scale in None, 0.125, -0.125:
             values_agree(student, "scaled_dot_product_attention", q, k, v, keep, scale=scale)
+    keep = draw.keep(1, 10_000, share=0.9) if masked else None
+    values_agree(student, "scaled_dot_product_attention", *faint(draw, below=22.0), keep)
 
 
 @check(points=1, needs=[test_values])
@@ -227,6 +237,7 @@ def test_gradients(student, draw, masked):
         q, k, v = inputs(draw, in_order(sizes))
         gradients_agree(student, draw, [q, k, v], some_mask(draw, q, k) if masked else None)
     same_tensor_for_all(student, draw, masked)
+    gradient_outlasts_a_call(student, draw, masked)
     each_learns_alone(student, draw, masked)
 
 
@@ -278,7 +289,15 @@ def test_dtype(student, draw, name):
                 agrees_in_dtype(student, name, q, k, v, keep, scale=scale)
                 if name == "scaled_dot_product_attention":
                     gradients_agree(student, draw, [x.clone() for x in (q, k, v)], keep, scale)
+    low = *draw.low(9, MANY, 8, float64), draw.normal(MANY, 4, dtype=float64)
+    agrees_in_dtype(student, name, *low, draw.keep(9, MANY))
+    for keep in None, draw.keep(1, 10_000, share=0.9):
+        agrees_in_dtype(student, name, *faint(draw, 31.0, float64), keep)
     if name == "scaled_dot_product_attention":
+        for masked in False, True:
+            same_tensor_for_all(student, draw, masked, float64)
+        with torch.no_grad():
+            agrees_in_dtype(student, name, *low, draw.keep(9, MANY))
         attend = student.scaled_dot_product_attention
         q, k, v = (x.requires_grad_() for x in inputs(draw, ((), 2, 3, 2, 1), float64))
         for keep in None, draw.keep(2, 3):
@@ -298,6 +317,7 @@ def test_half_precision(student, draw, name, dtype):
             agrees_in_dtype(student, name, q, k, v, keep, scale=scale)
         if name == "scaled_dot_product_attention":
             gradients_agree(student, draw, [x.clone() for x in (q, k, v)], keep)
+            same_tensor_for_all(student, draw, keep is not None, dtype)
     given, matched = needle(draw, dtype)
     for keep in None, matched:
         raised_values_agree(student, name, *given, keep, scores="products of 256s")

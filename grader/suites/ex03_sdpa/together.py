@@ -21,7 +21,7 @@ FACTORS = {
     "scale": (None, 0.0, -0.7),
     "scores": (1.0, FAR),
     "layout": ("rows", "columns", "expanded"),
-    "learns": (True, False),
+    "learns": ("all", "one", "none"),
 }
 
 
@@ -43,10 +43,12 @@ def arrays_agree(student, draw, dtype):
 
 def tensors_agree(student, draw, dtype):
     """Compare answers and gradients of PyTorch's calls in a dtype, of all in which three meet."""
-    for call in draw.combined(only={"dtype": dtype}, dtype=DTYPES, **FACTORS):
+    calls = draw.combined(only={"dtype": dtype}, dtype=DTYPES, **FACTORS)
+    for i, call in enumerate(calls):
         given, clean, keep = inputs_of(draw, **call)
-        if call["learns"] and call["keep"] != "nan":  # of NaN no gradient is promised
-            one_call_agrees(student, draw, given, clean, keep, call["scale"])
+        only = {"all": "qkv", "one": "qkv"[i % 3], "none": ""}[call["learns"]]
+        if only and call["keep"] != "nan":  # of NaN no gradient is promised
+            one_call_agrees(student, draw, given, clean, keep, call["scale"], only)
         else:
             with torch.no_grad():
                 answer = student.scaled_dot_product_attention(*given, keep, call["scale"])
@@ -91,24 +93,26 @@ def mask_of(draw, kind, lead, Lq, Lk):
     return keep
 
 
-def one_call_agrees(student, draw, given, clean, keep, scale):
-    """Compare output, weights, and the gradients through both of them at once."""
-    leaves = [x.requires_grad_() for x in given]
-    answer = student.scaled_dot_product_attention(*leaves, keep, scale)
+def one_call_agrees(student, draw, given, clean, keep, scale, only):
+    """Compare output, weights, and the gradients, of all or of one, through both at once."""
+    given = [x.requires_grad_(name in only) for name, x in zip("qkv", given, strict=True)]
+    answer = student.scaled_dot_product_attention(*given, keep, scale)
     right_in_value(answer, reference.scaled_dot_product_attention(*clean, keep, scale))
     both = side_by_side(answer)
     upstream = draw.normal(*both.shape, dtype=both.dtype)
     q, k, v = clean
     rights = gradients(
         lambda q, k, v: side_by_side(plain_attention(q, k, v, keep, scale)),
-        *clean,
+        *(x.detach() for x in clean),
         upstream=upstream,
         magnitude=largest(upstream) * max(1.0, largest(v)) * max(1.0, largest(q, k)),
     )
-    for name, got, right in zip(
-        "qkv", backward(both, *leaves, upstream=upstream), rights, strict=True
-    ):
-        agree(got, right, says=f"gradient of {name}")
+    leaves = [x for x in given if x.requires_grad]
+    rights = [right for name, right in zip("qkv", rights, strict=True) if name in only]
+    alone = ", which alone learns" if len(only) == 1 else ""
+    found = backward(both, *leaves, upstream=upstream)
+    for name, got, right in zip(only, found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}{alone}")
 
 
 def side_by_side(answer):
