@@ -45,7 +45,7 @@ def loud(draw, dtype):
     return context[:, draw.permutation(9)], context, passing(draw, 32, dtype)
 
 
-def faint(draw, dtype):
+def near(draw, dtype):
     """Draw x, a context and weights with scores near 362 that differ by less than half can show."""
     x, context = tokens(draw, 2, 9, 9, 32, dtype)
     for some in x, context:
@@ -68,6 +68,13 @@ def low(draw, dtype, k_len=9):
     weights = passing(draw, 32, dtype)
     weights["w_v"][0] = weights["w_v"][:, 0] = 0.0
     return tokens_with(q), tokens_with(k, draw), weights
+
+
+def faint(draw, dtype, below):
+    """Draw x, a context and weights with scores so far below the last that they count together."""
+    scores = (draw.normal(1, dtype=dtype) - below).repeat(10_000)
+    scores[-1] += below  # last, so that a sum from left to right loses nothing
+    return torch.ones_like(scores[:1])[None, None], scores[None, :, None], passing(draw, 1, dtype)
 
 
 def tokens_with(first, draw=None):

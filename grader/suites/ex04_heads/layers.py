@@ -77,16 +77,20 @@ def empty_rows_are_zero(weights, keep):
 
 
 def gradients_agree(
-    draw, module, oracle, keep, *, through_weights=False, bias=True, clean=None, **inputs
+    draw, module, oracle, keep, *, through_weights=False, bias=True, clean=None, only=None, **inputs
 ):
     """Compare gradients of inputs and of a layer's own weights, through output and weights.
 
     clean  the inputs for the oracle, if it is to have others
+    only   the inputs that learn, if nothing else does
     """
-    leaves = [x.detach().clone().requires_grad_() for x in inputs.values()]
+    learning = inputs if only is None else only
+    given = {k: x.detach().clone().requires_grad_(k in learning) for k, x in inputs.items()}
+    leaves = [given[name] for name in learning]
+    module.requires_grad_(only is None)
     module.zero_grad()
-    output, weights = module(**dict(zip(inputs, leaves, strict=True)), keep=keep)
-    upstream, other = draw.normal(*leaves[0].shape, dtype=leaves[0].dtype), None
+    output, weights = module(**given, keep=keep)
+    upstream, other = draw.normal(*output.shape, dtype=output.dtype), None
     if through_weights:
         expect(weights.requires_grad, "no gradient flows through weights: their graph was cut")
         other = draw.normal(*weights.shape, dtype=weights.dtype)
@@ -95,12 +99,26 @@ def gradients_agree(
     else:
         got = backward(output, *leaves, upstream=upstream)
     both = {"upstream": upstream, "upstream_weights": other}
-    right = oracle.forward_gradients(*(clean or leaves), keep=keep, **both)
-    for name, one, expected in zip(inputs, got, right[: len(got)], strict=True):
-        agree(one.to(expected.plain.dtype), expected, says=f"gradient of {name}")
+    right = oracle.forward_gradients(*(clean or given.values()), keep=keep, **both)
+    rights = dict(zip(inputs, right, strict=False))
+    for name, one in zip(learning, got, strict=True):
+        alone = ", which alone learns" if only else ""
+        agree(one.to(rights[name].plain.dtype), rights[name], says=f"gradient of {name}{alone}")
+    if only:
+        return
     own = [f"{name}.{kind}.grad" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]
-    for one, expected in zip(module.read_each(own), right[len(got) :], strict=True):
+    for one, expected in zip(module.read_each(own), right[len(inputs) :], strict=True):
         agree(one, expected)
+
+
+def gradients_outlast_a_call(draw, module, oracle, keep, x, context):
+    """Compare the gradient of x of a call that was followed by another call."""
+    x, upstream = x.detach().clone().requires_grad_(), draw.normal(*x.shape)
+    output, _ = module(x, context, keep)
+    module(draw.normal(*x.shape).requires_grad_(), context, keep)
+    [got] = backward(output, x, upstream=upstream)
+    right = oracle.forward_gradients(x, context, keep, upstream=upstream)[0]
+    agree(got, right, says="gradient of x, after a call for another x,")
 
 
 def each_learns_alone(draw, module, oracle, keep, bias, x, context):

@@ -1,6 +1,9 @@
 """Checks that functions and layers of ex04 leave inputs, earlier answers and other layers alone."""
 
+import copy
+
 import numpy as np
+import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, expect, lasting, rejects, same, untouched
@@ -8,6 +11,8 @@ from reference import ex04_heads as reference
 
 from .inputs import arrays, matrices, tokens
 from .layers import layers, values_agree
+
+WRITTEN = "after the caller wrote into those of an earlier call"
 
 
 def arrays_are_left_alone(student, draw):
@@ -19,6 +24,7 @@ def arrays_are_left_alone(student, draw):
         args = arrays(draw, dtype=dtype)
         for mask in None, keep:
             first = untouched(lambda args=args, mask=mask: attend(*args, 4, keep=mask))
+            arrays_last(attend, args, mask)
     for again, before in zip(attend(*args, 4, keep=keep), first, strict=True):
         same(again, before, says="the second answer to the same call")
     views = [x[..., ::-1].swapaxes(-1, -2).copy().swapaxes(-1, -2)[::-1] for x in args]
@@ -47,6 +53,18 @@ def arrays_are_left_alone(student, draw):
         values_agree(attend(*args, 4, keep=mask), right(*args, 4, mask))
 
 
+def arrays_last(attend, args, keep):
+    """Check that an answer stays when an input changes, and that its caller may write into it."""
+    args, right = copy.deepcopy(args), reference.multi_head_attention_numpy
+    with lasting(attend, *args, 4, keep=keep):
+        args[0][:] *= -1
+        expected = right(*args, 4, keep)
+        values_agree(attend(*args, 4, keep=keep), expected, "for a changed input")
+    for answer in attend.held(*args, 4, keep=keep):
+        answer.change("fill", 2.0)
+    values_agree(attend(*args, 4, keep=keep), expected, WRITTEN)
+
+
 def tensors_are_left_alone(student, draw, device):
     """Check MultiHeadAttention: inputs, layouts, the same tensor twice, earlier answers."""
     keep = draw.keep(2, 4, 3, 5)
@@ -54,8 +72,10 @@ def tensors_are_left_alone(student, draw, device):
     for dtype in float16, bfloat16, float64, float32:
         module, oracle = layers(student, draw, device, dtype=dtype)
         x, context = tokens(draw, dtype=dtype)
-        for args in [x], [x, context], [x, None, keep[..., :3]], [x, context, keep]:
+        for args in [x], [x, None, keep[..., :3]], [x, context, keep]:
             first = untouched(lambda module=module, args=args: module(*args))
+        for mask, learns in (keep, False), (None, False), (None, True):
+            answers_last(module, oracle, x, context, mask, learns)
     for again, before in zip(module(x, context, keep), first, strict=True):
         same(again, before, says="the second answer to the same call")
     strided = [draw.strided(*t.shape) for t in (x, context)]
@@ -69,6 +89,20 @@ def tensors_are_left_alone(student, draw, device):
     for mode in module.eval, module.train:
         mode()
         nothing_is_remembered(draw, module, oracle, x, context, keep)
+
+
+def answers_last(module, oracle, x, context, keep, learns):
+    """Check that an answer stays when an input changes, and that its caller may write into it."""
+    x = x.clone().requires_grad_(learns)
+    module.requires_grad_(learns)
+    with lasting(module.forward, x, context, keep):
+        x.data.neg_()
+        expected = oracle(x, context, keep)
+        values_agree(module(x, context, keep), expected, "for a changed input")
+    if not learns:
+        for answer in module.forward.held(x, context, keep):
+            answer.change("fill_", 2.0)
+        values_agree(module(x, context, keep), expected, WRITTEN)
 
 
 def nothing_is_remembered(draw, module, oracle, x, context, keep):
@@ -85,6 +119,16 @@ def nothing_is_remembered(draw, module, oracle, x, context, keep):
         module.load_state_dict(state, strict=False)
         oracle.load_state_dict(state)
         values_agree(module(x, context), oracle(x, context), "with changed weights")
+        last = torch.tensor([11], device=x.device)
+        for name in "w_k.weight", "w_v.weight":  # one row, which no version number shows
+            getattr(module, f"{name}.data.index_fill_")(0, last, 0.5)
+            state[name][-1] = 0.5
+        oracle.load_state_dict(state)
+        values_agree(module(x, context), oracle(x, context), "with changed weights")
+    wide = x.double(), context.double()
+    module.double()
+    values_agree(module(*wide), oracle(*wide), "after .double()")
+    module.float()
 
 
 def layers_share_nothing(student, draw, device):

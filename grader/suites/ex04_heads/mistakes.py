@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 from reference.ex02_masking import plain_masked_softmax
 from reference.ex04_heads import (
     PlainMultiHeadAttention,
@@ -2142,3 +2143,81 @@ class HeadsTakenEveryHthNumber(_Layer):
 
     def split(self, x):
         return x.unflatten(-1, (-1, self.num_heads)).movedim(-1, -3)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class OnePlaceInHalfPrecision(_Layer):
+    """In half precision all weights of a form are written over those of the call before.
+
+    Return new tensors in every call, whatever the dtype.
+    """
+
+    def attention(self, q, k, v, keep):
+        output, weights = super().attention(q, k, v, keep)
+        if q.dtype.itemsize > 2:
+            return output, weights
+        return output, written_over(self.__dict__.setdefault("places", {}), weights)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_manners)
+def one_place_without_a_mask_numpy(
+    query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None, places={}  # noqa: B006 (the mistake)
+):  # fmt: skip
+    """Without a mask all answers of a form are written over those of the call before.
+
+    Return new arrays in every call, with a mask and without.
+    """
+    answer = attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
+    return written_over(places, answer) if keep is None else answer
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class HiddenAtANumberInFloat64(_Layer):
+    """In float64 hidden scores become -1e30, more than a very low score of a token that is seen.
+
+    Put -inf in their place in every dtype.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None or scores.dtype != torch.float64:
+            return super().weigh(scores, keep)
+        return torch.softmax(torch.where(keep, scores, -1e30), -1).masked_fill(~keep, 0.0)
+
+
+@also_of_arrays(caught_by=test_extremes)
+@mistake(of="MultiHeadAttention", caught_by=test_extremes)
+class SmallPowersCut(_Layer):
+    """Weights below exp(-20) of the largest are set to 0, though many of them count together.
+
+    Leave exp as it is: it is 0 by itself where a number is too small for the dtype.
+    """
+
+    def weigh(self, scores, keep):
+        weights = super().weigh(scores, keep)
+        if not weights.shape[-1]:
+            return weights
+        kept = weights * (weights > math.exp(-20) * weights.detach().amax(-1, keepdim=True))
+        total = kept.sum(-1, keepdim=True)
+        return torch.where(total > 0, kept / total.masked_fill(total == 0, 1.0), weights)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class KeysOfTheFirstCall(_Layer):
+    """Without gradients w_k is copied once, and again where its first number has changed.
+
+    Read the weights in every call: anyone may change one number of them.
+    """
+
+    seen = None
+
+    def forward(self, x, context=None, keep=None):
+        if torch.is_grad_enabled() or x.is_meta:
+            return super().forward(x, context, keep)
+        weight, first = self.w_k.weight.data, float(self.w_k.weight.flatten()[0])
+        if self.seen is None or self.seen[0] != first:
+            self.seen = first, weight.clone()
+        self.w_k.weight.data = self.seen[1]
+        try:
+            return super().forward(x, context, keep)
+        finally:
+            self.w_k.weight.data = weight

@@ -28,6 +28,7 @@ from .inputs import (
     low,
     masks_of,
     matrices,
+    near,
     overflowing,
     spoilt,
     tied,
@@ -39,6 +40,7 @@ from .layers import (
     calls_of,
     each_learns_alone,
     gradients_agree,
+    gradients_outlast_a_call,
     hidden_weights_are_zero,
     layers,
     sum_of_gradients,
@@ -229,6 +231,7 @@ def test_gradients(student, draw, device, case, masked):
         if case == FEW:
             each_learns_alone(draw, module, oracle, keep, bias, x, context)
             module.requires_grad_(True)
+            gradients_outlast_a_call(draw, module, oracle, keep, x, context)
         keep = draw.keep(heads, shape[1], shape[1]) if masked else None
         gradients_agree(draw, module, oracle, keep, x=x, **both)
         draw.hard(Hard.SAME)
@@ -259,9 +262,16 @@ def test_extremes(student, draw, device, name, dtype):
             attend, right = calls_of(student, draw, device, name, *args, 1)
             for keep in None, draw.keep(5, 64):
                 values_agree(attend(keep), right(keep))
+    if dtype in (float32, float64):
         attend, right = calls_of(student, draw, device, name, *low(draw, dtype, 300), 4)
         keep = draw.keep(9, 300)
         values_agree(attend(keep), right(keep), "for very low scores")
+        some = faint(draw, dtype, below=22.0 if dtype == float32 else 31.0)
+        attend, right = calls_of(student, draw, device, name, *some, 1)
+        keep = draw.keep(10_000, share=0.9)
+        keep[-1] = True
+        for mask in keep, None:
+            values_agree(attend(mask), right(mask), "for many scores far below one")
 
 
 @check(points=1, needs=[test_numpy_values, test_context])
@@ -320,7 +330,7 @@ def test_half_precision(student, draw, device, name, dtype):
     attend, right = calls_of(student, draw, device, name, x, context, matrices(draw, 32, dtype), 4)
     for keep in None, draw.keep(4, 17, 17):
         agree(attend(keep), right(keep))
-    for made in loud, faint, low, tied:
+    for made in loud, near, low, tied:
         attend, right = calls_of(student, draw, device, name, *made(draw, dtype), 4, raised)
         for keep in None, draw.keep(9, 9):
             agree(attend(keep), right(keep))

@@ -12,6 +12,7 @@ from .layers import gradients_agree, layers, values_agree
 DTYPES = float32, float16, float64, bfloat16
 KEEP = None, "loud", "heads", "rows"
 HEADS = (3, 4), (1, 5), (4, 1)  # H, D; there are as many sequences as heads
+FAR = 100.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 
 
 def answers_agree(student, draw, device, layer, dtype):
@@ -31,14 +32,16 @@ def arrays_agree(student, draw, dtype):
         lengths=((3, 5), (5, 3), (4, 4), (1, 5), (4, 1), (70, 3), (3, 70)),
         heads=HEADS,
         layout=("plain", "turned", "expanded", "flipped"),
+        scores=(1.0, FAR),
     ):
         one_call_of_arrays_agrees(student, draw, **call)
 
 
-def one_call_of_arrays_agrees(student, draw, dtype, keep, lengths, heads, layout):
+def one_call_of_arrays_agrees(student, draw, dtype, keep, lengths, heads, layout, scores):
     """Compare output and weights of a call, with what is large where the mask hides it."""
     (H, D), (Lq, Lk) = heads, lengths
     query, key, value, *weights = arrays(draw, H, Lq, Lk, H * D, dtype)
+    query = query * query.dtype.type(scores)
     query, key, value = (laid_out_array(x, layout) for x in (query, key, value))
     mask = mask_of(draw, keep, H, Lq, Lk)
     mask = None if mask is None else mask.cpu().numpy()
@@ -66,7 +69,7 @@ def large(dtype):
 
 def layers_agree(student, draw, device, dtype):
     """Compare answers and gradients of layers in a dtype, of all in whose calls any three meet."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
         keep=(*KEEP, "open"),
@@ -83,15 +86,21 @@ def layers_agree(student, draw, device, dtype):
         layout=("plain", "turned", "expanded"),
         bias=(False, True),
         training=(True, False),
-        learns=(True, False),
-    ):
+        learns=("all", "one", "none"),
+    )
+    for i, call in enumerate(calls):
+        alone = ("x", "context")[i % 2 if call["lengths"][1] else 0]
+        call["learns"] = {"all": None, "one": [alone], "none": []}[call["learns"]]
         one_layer_agrees(student, draw, device, **call)
 
 
 def one_layer_agrees(
     student, draw, device, dtype, keep, lengths, heads, layout, bias, training, learns
 ):  # fmt: skip
-    """Compare the answer of a layer, and all gradients through output and weights at once."""
+    """Compare the answer of a layer, and all gradients through output and weights at once.
+
+    learns  the inputs that learn; None for all inputs and parameters
+    """
     (H, D), (Lq, Lk) = heads, lengths
     module, oracle = layers(student, draw, device, H * D, H, bias, dtype)
     module.train(training)
@@ -101,11 +110,11 @@ def one_layer_agrees(
     given = dict(zip(("x", "context"), clean, strict=False))
     if keep == "loud" and Lk is not None:
         given["context"] = clean[1].masked_fill(~mask[:, 0, 0, :, None], large(dtype))
-    with torch.set_grad_enabled(learns):
+    with torch.set_grad_enabled(learns != []):
         values_agree(module(**given, keep=mask), oracle(*clean, keep=mask))
-    if not learns:
+    if learns == []:
         return
-    options = {"through_weights": True, "bias": bias, "clean": clean}
+    options = {"through_weights": True, "bias": bias, "clean": clean, "only": learns}
     gradients_agree(draw, module, oracle, mask, **options, **given)
 
 
