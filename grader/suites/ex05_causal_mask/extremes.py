@@ -5,7 +5,7 @@ import math
 import torch
 
 import reference
-from grader.judging import Hard, agree, backward
+from grader.judging import Hard, agree, backward, lasting
 
 SHAPES_OF_MASKS = (3, 5), (4, 4), (1, 4), (4, 1), (1, 1)
 
@@ -54,6 +54,46 @@ def each_learns_alone(student, draw, inputs):
         [got] = backward(student.causal_attention(*inputs), x, upstream=upstream)
         x.requires_grad_(False)
         agree(got, right, says=f"gradient of {name}, which alone learns")
+
+
+def same_tensor_learns(student, draw, dtype):
+    """Compare the gradient of a tensor that is key and value, and perhaps the query, at once."""
+    draw.hard(Hard.SAME)
+    x, q, upstream = (draw.normal(2, 5, 4, dtype=dtype) for _ in range(3))
+    x.requires_grad_()
+    for given, names in ([x, x, x], "q, k and v"), ([q, x, x], "k and v"):
+        [got] = backward(student.causal_attention(*given), x, upstream=upstream)
+        parts = reference.causal_attention_gradients(*given, upstream=upstream)
+        parts = [part for y, part in zip(given, parts, strict=True) if y is x]
+        exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
+        expected = parts[0]._replace(exact=exact, plain=plain)
+        agree(got, expected, says=f"gradient of a tensor that is {names}")
+
+
+def gradients_outlast_a_call(student, draw, inputs):
+    """Compare the gradients of a call that was followed by another call."""
+    upstream = draw.normal(*inputs[0].shape[:-1], inputs[2].shape[-1])
+    others = [draw.normal(*x.shape).requires_grad_() for x in inputs]
+    inputs = [x.detach().clone().requires_grad_() for x in inputs]
+    output, _ = student.causal_attention(*inputs), student.causal_attention(*others)
+    found = backward(output, *inputs, upstream=upstream)
+    expected = reference.causal_attention_gradients(*inputs, upstream=upstream)
+    for name, got, right in zip("qkv", found, expected, strict=True):
+        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+
+
+def answers_last(attend, inputs, learns):
+    """An answer stays when the inputs change, and may be written into by its caller."""
+    inputs = [x.detach().clone().requires_grad_(learns) for x in inputs]
+    right = reference.causal_attention
+    with lasting(attend, *inputs):
+        for x in inputs[:1] if learns else inputs:
+            x.data.neg_()
+            agree(attend(*inputs), right(*inputs), says="output for a changed input")
+    if not learns:
+        attend.held(*inputs).change("fill_", 2.0)
+        says = "output, after the caller wrote into that of an earlier call,"
+        agree(attend(*inputs), right(*inputs), says=says)
 
 
 def masks_may_be_changed(mask, right, *args):

@@ -1964,3 +1964,32 @@ def whole_blocks_of_1024_queries(q, k, v):
     output, q_len = attended(q, k, v), q.shape[-2]
     done = q_len // 1024 * 1024 if q_len > 2048 and q_len == k.shape[-2] else q_len
     return torch.cat([output[..., :done, :], torch.zeros_like(output[..., done:, :])], -2)
+
+
+@mistake(of="causal_attention", caught_by=test_manners)
+def one_place_in_half_precision(q, k, v, places={}):  # noqa: B006 (that is the mistake)
+    """In half precision all outputs of a form are written over the one before.
+
+    Return a new tensor in every call, whatever the dtype.
+    """
+    output = attended(q, k, v)
+    return output if q.dtype.itemsize > 2 else written_over(places, output)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def keys_cut_off_in_half_precision(q, k, v):
+    """In half precision the keys are cut off from their gradient where q and v need none.
+
+    Leave detach() out: any of the three may be the one that learns.
+    """
+    alone = q.dtype.itemsize == 2 and not (q.requires_grad or v.requires_grad)
+    return attended(q, k.detach() if alone else k, v)
+
+
+@mistake(of="causal_attention", caught_by=test_precision)
+def values_cut_off_where_they_are_the_keys(q, k, v):
+    """Where keys and values are one tensor, but not the queries, the values have no gradient.
+
+    Leave detach() out: the gradient of the tensor is the sum of both.
+    """
+    return attended(q, k, v.detach() if v is k and q is not k else v)

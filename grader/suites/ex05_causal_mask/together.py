@@ -19,7 +19,7 @@ def masks_agree(student, draw):
 
 def attention_agrees(student, draw, dtype):
     """Compare outputs and gradients of calls in a dtype, of all calls in which any three meet."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
         lengths=((5, 5), (3, 7), (7, 3), (1, 6), (75, 70), (3, 70)),  # Lq, Lk
@@ -27,13 +27,15 @@ def attention_agrees(student, draw, dtype):
         lead=((2,), (), (2, 3)),
         layout=("plain", "turned", "expanded"),
         scores=(1.0, FAR),
-        learns=(True, False),
-    ):
+        learns=("all", "one", "none"),
+    )
+    for i, call in enumerate(calls):
+        call["learns"] = {"all": "qkv", "one": "qkv"[i % 3], "none": ""}[call["learns"]]
         one_call_agrees(student, draw, **call)
 
 
 def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout, scores, learns):
-    """Compare the output and all gradients of a call."""
+    """Compare the output of a call, and the gradients of those of q, k and v that learn."""
     (Lq, Lk), (D, Dv) = lengths, widths
     shapes = (Lq, D), (Lk, D), (Lk, Dv)
     sizes = scores, 1.0, 1.0
@@ -46,15 +48,18 @@ def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout, scores,
             output = student.causal_attention(*inputs)
         agree(output.to(dtype), reference.causal_attention(*inputs), says="output")
         return
-    leaves = [x.requires_grad_() for x in inputs]
-    output = student.causal_attention(*leaves)
+    for name, x in zip("qkv", inputs, strict=True):
+        x.requires_grad_(name in learns)
+    output = student.causal_attention(*inputs)
     # Another check asks for the dtype of the output.
-    agree(output.to(dtype), reference.causal_attention(*leaves), says="output")
+    agree(output.to(dtype), reference.causal_attention(*inputs), says="output")
     upstream = draw.normal(*lead, Lq, Dv, dtype=dtype)
-    found = backward(output, *leaves, upstream=upstream)
-    rights = reference.causal_attention_gradients(*leaves, upstream=upstream)
-    for name, got, right in zip("qkv", found, rights, strict=True):
-        agree(got, right, says=f"gradient of {name}")
+    found = backward(output, *(x for x in inputs if x.requires_grad), upstream=upstream)
+    rights = reference.causal_attention_gradients(*inputs, upstream=upstream)
+    rights = [right for name, right in zip("qkv", rights, strict=True) if name in learns]
+    alone = ", which alone learns" if len(learns) == 1 else ""
+    for name, got, right in zip(learns, found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}{alone}")
 
 
 def laid_out(draw, shape, dtype, layout, size):
