@@ -1,9 +1,11 @@
 """Draws inputs of attend_with_past, and compares its answers."""
 
+import math
+
 import torch
 from torch import float64
 
-from grader.judging import Hard, agree, backward, gradcheck
+from grader.judging import Hard, agree, backward, gradcheck, lasting
 from reference import causal_attention, raised
 from reference import ex06_kv_cache as reference
 
@@ -68,6 +70,65 @@ def each_input_learns_alone(student, draw, t, old):
         [got] = backward(output, x, upstream=upstream)
         x.requires_grad_(False)
         agree(got, right, says=f"gradient of {name}, which alone learns")
+
+
+def same_tensor_learns(student, draw, dtype):
+    """Compare the gradient of a tensor that is new keys and values, or all five inputs, at once."""
+    draw.hard(Hard.SAME)
+    x, q, upstream = (draw.normal(2, 5, 4, dtype=dtype) for _ in range(3))
+    x.requires_grad_()
+    for given, past, names in (
+        ([x, x, x], (x, x), "all five inputs"), ([q, x, x], None, "k and v"),
+    ):  # fmt: skip
+        output, _ = student.attend_with_past(*given, past)
+        [got] = backward(output, x, upstream=upstream)
+        parts = reference.attend_with_past_gradients(*given, past, upstream=upstream)
+        parts = [part for y, part in zip((*given, *(past or ())), parts, strict=True) if y is x]
+        exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
+        expected = parts[0]._replace(exact=exact, plain=plain)
+        agree(got, expected, says=f"gradient of a tensor that is {names}")
+
+
+def gradients_outlast_a_call(student, draw, t, old):
+    """Compare the gradients of a call that was followed by another call."""
+    given, others = (new_tokens(draw, (2,), t, old, 4, 3) for _ in range(2))
+    leaves = [x.requires_grad_() for x in (*given[:3], *given[3])]
+    output, _ = student.attend_with_past(*given)
+    student.attend_with_past(others[0].requires_grad_(), *others[1:])
+    upstream = draw.normal(2, t, 3)
+    expected = reference.attend_with_past_gradients(*given, upstream=upstream)
+    found = backward(output, *leaves, upstream=upstream)
+    for name, got, right in zip(INPUTS, found, expected, strict=True):
+        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+
+
+def answers_last(student, draw, dtype, old, learns):
+    """An answer stays when the inputs change, and may be written into by its caller."""
+    draw.hard(Hard.CHANGED)
+    q, k, v, past = new_tokens(draw, (2,), 2, old, 4, 3, dtype)
+    q.requires_grad_(learns)
+    attend, right = student.attend_with_past, reference.attend_with_past
+    with lasting(attend, q, k, v, past):
+        for x in (q, v) if old else (q,):  # without a past, v may be what is returned
+            x.data.neg_()
+        says = "after an input was changed, the answer"
+        agree(attend(q, k, v, past), right(q, k, v, past), says=says)
+    if not learns:
+        attend.held(q, k, v, past)[0].change("fill_", 2.0)
+        says = "after the caller wrote into an earlier output, the answer"
+        agree(attend(q, k, v, past), right(q, k, v, past), says=says)
+
+
+def small_weight_counts(student, draw, dtype):
+    """A weight of exp(-60), or of exp(-300) in float64, counts where its value is large."""
+    low, value = (300, 1e130) if dtype is float64 else (60, 1e26)
+    score = float(draw.integer(low, low + 9))
+    k, v = torch.tensor([[-score], [0.0]], dtype=dtype), torch.tensor([[value], [0.0]], dtype=dtype)
+    right = torch.tensor([[math.exp(-score) * value]], dtype=dtype)
+    q = torch.ones_like(right)
+    output, _ = student.attend_with_past(q, k[1:], v[1:], (k[:1], v[:1]))
+    says = "output for a small weight and a large value"
+    agree(output, right, says=says, within=1e-3 * right.item())
 
 
 def agree_ties_and_low_scores(student, draw, t, old, dtype):

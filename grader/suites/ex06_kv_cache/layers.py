@@ -1,11 +1,12 @@
 """Builds the student's layer beside the reference's, and compares them and large scores."""
 
+import math
 from functools import partial
 
 import torch
 from torch import float32, float64
 
-from grader.judging import Hard, agree, backward, expect, expect_shapes, untouched
+from grader.judging import Hard, agree, backward, expect, expect_shapes, lasting, untouched
 from grader.suites.ex06_kv_cache.attention import agree_attention, new_tokens
 from grader.suites.ex06_kv_cache.caches import new_caches
 from reference import ex06_kv_cache as reference
@@ -34,13 +35,14 @@ def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
 
 
 def load(draw, both, width, bias, dtype=float32):
-    """Load new weights into the student's layer and the reference's."""
+    """Load new weights into the student's layer and the reference's, and return them."""
     state = {
         name: draw.normal(*shape, dtype=dtype, scale=width**-0.5)
         for name, shape in parameters(width, bias).items()
     }
     both[0].load_state_dict(state, strict=False)  # buffers of the student's own are welcome
     both[1].load_state_dict(state)
+    return state
 
 
 def _agree_gradients(draw, layer, right, x, upstream, bias):
@@ -86,6 +88,29 @@ def agree_with_cache(
         before = f"after {seen.length - many} earlier token(s), output"
         agree(untouched(lambda x=x: layer(x, cache=cache)), expected, says=before)
     agree(untouched(lambda: layer(x)), right(x))
+    if dtype is float32:
+        return
+    with lasting(layer.forward, x):
+        agree(layer(-x), right(-x))
+    layer.forward.held(x).change("fill_", 2.0)
+    agree(layer(x), right(x), says="output, after the caller wrote into that of an earlier call,")
+
+
+def agree_changed_weights(draw, layer, right, width, bias):
+    """Compare a layer that was called already after rows of its weights have changed, of which no
+    version number tells, and in another dtype."""
+    x, last = draw.normal(2, 3, width), torch.tensor([width - 1])
+    says = "output after the weights were changed"
+    state = load(draw, (layer, right), width, bias)
+    agree(layer(x), right(x))
+    for name in "w_k.weight", "w_v.weight":
+        getattr(layer, f"{name}.data.index_fill_")(0, last.to(x.device), 0.5)
+        state[name][-1] = 0.5
+    right.load_state_dict(state)
+    agree(layer(x), right(x), says=says)
+    layer.double()
+    agree(layer(x.double()), right(x.double()), says="output after .double()")
+    layer.float()
 
 
 def agree_products_of_256(student, draw, device, t, old, dtype):
@@ -183,7 +208,31 @@ def agree_large_scores(student, draw, device, t, old):
     past = (k[:old], v[:old]) if old else None
     says = "output for scores below -1e40"
     agree_attention(student, q[old:], k[old:], v[old:], past, says=says)
+    with torch.no_grad():
+        agree_attention(student, q[old:], k[old:], v[old:], past, says=says)
     agree_given_scores(student, draw, device, t, old, q, k, float64)
+    if not old:
+        return
+    for low, value in (60, 1e26), (300, 1e130):
+        layer_of_a_small_weight_agrees(student, draw, device, low, value)
+
+
+def layer_of_a_small_weight_agrees(student, draw, device, low, value):
+    """Compare a layer, without a cache and with one, in which a weight of exp(-low) counts."""
+    score = float(draw.integer(low, low + 9))
+    layer, _ = new_layers(student, draw, device, 2, 1, False, float64)
+    layer.requires_grad_(False)
+    weights = {name: torch.zeros(2, 2, dtype=float64) for name in parameters(2, False)}
+    weights["w_q.weight"][0, 0], weights["w_k.weight"][0, 0] = math.sqrt(2), 1.0
+    weights["w_v.weight"][1, 1] = weights["w_o.weight"][1, 1] = 1.0
+    layer.load_state_dict(weights, strict=False)
+    x = torch.tensor([[[-score, value], [1.0, 0.0]]], dtype=float64, device=device)
+    right = torch.tensor([[[0.0, math.exp(-score - 1) * value]]], dtype=float64)
+    cache, _ = new_caches(student, device, 1, 1, 2, 2, float64)
+    layer(x[:, :1], cache=cache)
+    says = "output for a small weight and a large value"
+    for output in layer(x)[:, 1:], layer(x[:, 1:], cache=cache):
+        agree(output, right, says=says, within=1e-3 * right.max().item())
 
 
 def layer_of_low_scores(student, draw, device, length):

@@ -5,6 +5,7 @@ from functools import partial
 import torch
 
 from grader.judging import mistake
+from grader.judging.one_place import written_over
 
 from .steps import (
     Cache,
@@ -2314,3 +2315,76 @@ class OldAnswerForNoTokens(Cache):
     def reset(self):
         super().reset()
         self.copies = None
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def one_place_in_half_precision(q, k, v, past=None, places={}):  # noqa: B006 (that is the mistake)
+    """In half precision all outputs of a form are written over the one before.
+
+    Return a new tensor in every call, whatever the dtype.
+    """
+    output, known = attended(q, k, v, past)
+    return output if q.dtype.itemsize > 2 else written_over(places, output), known
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def past_cut_off_in_half_precision(q, k, v, past=None):
+    """In half precision the past is cut off from its gradient where q needs none.
+
+    Leave detach() out: the past alone may learn.
+    """
+    alone = past is not None and q.dtype.itemsize == 2 and not q.requires_grad
+    return attended(q, k, v, tuple(x.detach() for x in past) if alone else past)
+
+
+@mistake(of="attend_with_past", caught_by=test_precision)
+def distance_capped_at_50(q, k, v, past=None):
+    """No distance from the largest score counts for more than 50.
+
+    A small weight counts where its value is large. exp needs no limit below.
+    """
+
+    def weigh(hidden, keep):
+        if not hidden.numel():
+            return softmax(hidden, keep)
+        distances = hidden - hidden.detach().amax(-1, keepdim=True)
+        powers = distances.clamp(min=-50.0).exp() * keep
+        return powers / powers.sum(-1, keepdim=True)
+
+    return attended(q, k, v, past, weigh=weigh)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class OnePlaceWithACache(Layer):
+    """With a cache all outputs of a form are written over the one before.
+
+    Return a new tensor in every call, with a cache and without.
+    """
+
+    def project_out(self, x):
+        output = super().project_out(x)
+        return (
+            written_over(self.__dict__.setdefault("places", {}), output) if self.cached else output
+        )
+
+
+@mistake(of="CachedAttention", caught_by=test_layer)
+class KeysOfTheFirstCall(Layer):
+    """The weights of w_k are copied once, and again if their first number changes.
+
+    Read the weights in every call: anyone may change one number of them.
+    """
+
+    seen = None
+
+    def forward(self, x, cache=None):
+        if self.w_k.weight.requires_grad or x.is_meta:
+            return super().forward(x, cache)
+        weight, first = self.w_k.weight.data, float(self.w_k.weight.flatten()[0])
+        if self.seen is None or self.seen[0] != first:
+            self.seen = first, weight.clone()
+        self.w_k.weight.data = self.seen[1]
+        try:
+            return super().forward(x, cache)
+        finally:
+            self.w_k.weight.data = weight

@@ -10,9 +10,13 @@ from grader.suites.ex06_kv_cache.attention import (
     agree_attention,
     agree_gradients,
     agree_ties_and_low_scores,
+    answers_last,
     each_input_learns_alone,
+    gradients_outlast_a_call,
     new_tokens,
+    same_tensor_learns,
     shapes,
+    small_weight_counts,
 )
 from grader.suites.ex06_kv_cache.caches import (
     BUFFERS,
@@ -23,6 +27,7 @@ from grader.suites.ex06_kv_cache.caches import (
     stay,
 )
 from grader.suites.ex06_kv_cache.layers import (
+    agree_changed_weights,
     agree_given_scores,
     agree_gradients_of_a_layer,
     agree_large_scores,
@@ -78,6 +83,9 @@ def test_chunks(student, draw, chunks):
     dtypes disturb each other, in the gradients too."""
     if chunks == "together":
         together.attention_agrees(student, draw, float32)
+        for dtype in float32, *HALVES, float64:
+            for old, learns in (4, False), (0, False), (4, True):
+                answers_last(student, draw, dtype, old, learns)
         return
     tokens = new_tokens(draw, (2, 3), sum(chunks), 0, 8, 5)[:3]
     past, start = None, 0
@@ -233,6 +241,9 @@ def test_layer(student, draw, device, sizes):
             agree(layer(x), right(x), says="output after the weights were changed")
     x = draw.strided(batch, length, heads * width)
     agree(layer(x), right(x))
+    if not isinstance(sizes, Hard):
+        layer.requires_grad_(False)
+        agree_changed_weights(draw, layer, right, heads * width, bias)
     draw.hard(Hard.DEVICE)
     layer.to("meta")
     on_meta(layer.forward, x.to("meta"))
@@ -282,6 +293,12 @@ def test_layer_with_cache(student, draw, device, chunks, bias):
         one.reset()
     rejects(lambda: layer(x[:1, :1], cache=cache), 1, 3)
     x = draw.normal(3, sum(chunks), 12)
+    right(x[:, :1], cache=seen)
+    with lasting(layer.forward, x[:, :1], cache):
+        says = "after 1 earlier token(s), output"
+        agree(layer(x[:, 1:2], cache=cache), right(x[:, 1:2], cache=seen), says=says)
+    for one in (cache, seen):
+        one.reset()
     agree(layer(x, cache=cache), right(x, cache=seen), says="after a reset, output")
     for cache, seen in texts:
         same(cache.length, seen.length)
@@ -299,6 +316,8 @@ def test_gradient(student, draw, device, shape):
         agree_gradients_of_a_layer(student, draw, device, t, bias, float32)
     if shape == GRADIENTS[1]:
         each_input_learns_alone(student, draw, *shape[1:3])
+        gradients_outlast_a_call(student, draw, *shape[1:3])
+        same_tensor_learns(student, draw, float32)
         each_learns_alone(student, draw, device, t, True)
 
 
@@ -353,6 +372,8 @@ def test_precision(student, draw, device, t, old, dtype):
         agree_with_cache(student, draw, device, True, 2, t, old, 4, 3, dtype, size)
     if dtype is float64:
         agree_large_scores(student, draw, device, t, old)
+        for one in float32, float64:
+            small_weight_counts(student, draw, one)
     else:
         agree_products_of_256(student, draw, device, t, old, dtype)
         agree_ties_and_low_scores(student, draw, t, old, dtype)
@@ -362,6 +383,7 @@ def test_precision(student, draw, device, t, old, dtype):
         for q, k in (draw.ties(n, n, dtype), draw.low(n, n, 4, dtype), exact) if old else ():
             agree_given_scores(student, draw, device, t_few, old_few, q, k, dtype)
     if t == 1:
+        same_tensor_learns(student, draw, dtype)
         together.attention_agrees(student, draw, dtype)
         together.layers_agree(student, draw, device, dtype)
     if t == 1 and dtype is not float64:

@@ -4,50 +4,68 @@ import torch
 from torch import bfloat16, float16, float32, float64
 
 from grader.judging import agree, backward
-from grader.suites.ex06_kv_cache.attention import new_tokens
+from grader.suites.ex06_kv_cache.attention import INPUTS, new_tokens
 from grader.suites.ex06_kv_cache.caches import agree_buffers, append, new_caches
 from grader.suites.ex06_kv_cache.layers import new_layers, parameters
 from reference import ex06_kv_cache as reference
 from reference.expected import gradients, largest
 
 DTYPES = float32, float16, float64, bfloat16
+FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 OTHER = {float32: bfloat16, float16: float32, float64: float32, bfloat16: float32}  # of a cache
 
 
 def attention_agrees(student, draw, dtype):
     """Compare answers and gradients of calls in a dtype, of all calls in which any three meet."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        old=(4, 0, 1),
-        t=(3, 1, 4),
+        old=(4, 0, 70),
+        t=(4, 1, 70),
         widths=((3, 5), (5, 2), (4, 4)),  # D, Dv
         lead=((2, 3), (), (2,), (1, 2, 2)),
         layout=("plain", "turned", "expanded"),
-    ):
+        scores=(1.0, FAR),
+        learns=("all", "one", "none"),
+    )
+    for i, call in enumerate(calls):
+        names = INPUTS if call["old"] else INPUTS[:3]
+        alone = names[i % len(names) :][:1]
+        call["learns"] = {"all": names, "one": alone, "none": ()}[call["learns"]]
         one_call_agrees(student, draw, **call)
 
 
-def one_call_agrees(student, draw, dtype, old, t, widths, lead, layout):
-    """Compare the answer of a call, and the gradients through output and past at once."""
+def one_call_agrees(student, draw, dtype, old, t, widths, lead, layout, scores, learns):
+    """Compare the answer of a call, and the gradients through output and past at once.
+
+    learns  the names of the inputs that do
+    """
     q, k, v, past = new_tokens(draw, lead, t, old, *widths, dtype)
-    inputs = [laid_out(x, layout).requires_grad_() for x in (q, k, v, *(past or ()))]
+    q *= scores
+    inputs = [laid_out(x, layout) for x in (q, k, v, *(past or ()))]
+    for name, x in zip(INPUTS, inputs, strict=False):
+        x.requires_grad_(name in learns)
     q, k, v, *past = inputs
-    answer = student.attend_with_past(q, k, v, tuple(past) or None)
+    with torch.set_grad_enabled(bool(learns)):
+        answer = student.attend_with_past(q, k, v, tuple(past) or None)
     agree(answer, reference.attend_with_past(q, k, v, tuple(past) or None))
+    if not learns:
+        return
     upstream = draw.normal(*side_by_side(answer).shape, dtype=dtype)
     rights = gradients(
         lambda q, k, v, *past: side_by_side(
             reference.plain_attend_with_past(q, k, v, past or None)
         ),
-        *inputs,
+        *(x.detach() for x in inputs),
         upstream=upstream,
         magnitude=largest(upstream) * max(1.0, largest(v)) * max(1.0, largest(q, k)),
     )
-    found = backward(side_by_side(answer), *inputs, upstream=upstream)
-    names = "q", "k", "v", "past[0]", "past[1]"
-    for name, got, right in zip(names, found, rights, strict=False):
-        agree(got, right, says=f"gradient of {name}")
+    leaves = [x for x in inputs if x.requires_grad]
+    found = backward(side_by_side(answer), *leaves, upstream=upstream)
+    rights = [right for x, right in zip(inputs, rights, strict=True) if x.requires_grad]
+    alone = ", which alone learns" if len(learns) == 1 else ""
+    for name, got, right in zip(learns, found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}{alone}")
 
 
 def laid_out(x, layout):
@@ -88,36 +106,44 @@ def layers_agree(student, draw, device, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        old=(4, 0, 1, None),  # None is no cache
-        t=(3, 1),
+        old=(4, 0, 70, None),  # None is no cache
+        t=(1, 70),
         heads=((3, 4), (1, 5), (4, 1)),  # H, D
         layout=("plain", "turned", "expanded"),
         bias=(False, True),
         training=(True, False),
         cache_dtype=("same", "other"),
+        learns=(True, False),
     ):
         one_layer_agrees(student, draw, device, **call)
 
 
 def one_layer_agrees(
-    student, draw, device, dtype, old, t, heads, layout, bias, training, cache_dtype
+    student, draw, device, dtype, old, t, heads, layout, bias, training, cache_dtype, learns
 ):  # fmt: skip
-    """Compare the answers of a layer after old tokens; without a cache, the gradients too."""
+    """Compare the answers of a layer after old tokens; without a cache, the gradients too.
+
+    learns  whether the layer's parameters do, with a cache too
+    """
     (H, D), width = heads, heads[0] * heads[1]
     layer, right = new_layers(student, draw, device, width, H, bias, dtype)
     layer.train(training)
     if old is None:
         x = laid_out(draw.normal(2, t, width, dtype=dtype), layout)
-        agree(layer(x), right(x))
-        gradients_of_a_layer_agree(draw, layer, right, x, bias)
+        with torch.set_grad_enabled(learns):
+            agree(layer(x), right(x))
+        if learns:
+            gradients_of_a_layer_agree(draw, layer, right, x, bias)
         return
-    layer.requires_grad_(False)
+    layer.requires_grad_(learns)
     kind = dtype if cache_dtype == "same" else OTHER[dtype]
-    cache, seen = new_caches(student, device, 2, H, 8, D, kind)
+    cache, seen = new_caches(student, device, 2, H, old + t + 1, D, kind)
     for many in (old, t) if old else (t,):
         x = laid_out(draw.normal(2, many, width, dtype=dtype), layout)
         says = f"after {seen.length} earlier token(s), output"
-        agree(layer(x, cache=cache), right(x, cache=seen), says=says)
+        with torch.set_grad_enabled(learns):
+            output = layer(x, cache=cache)
+        agree(output, right(x, cache=seen), says=says)
 
 
 def gradients_of_a_layer_agree(draw, layer, right, x, bias):
