@@ -1,5 +1,7 @@
 """Scores that half precision cannot tell apart, and scores below any fill: attention and layer."""
 
+import math
+
 import torch
 
 from grader.judging import agree
@@ -38,7 +40,9 @@ def beyond_float32_agrees(student, draw, device, Hk, masked):
     v = draw.normal(2, Hk, 8, 3, dtype=torch.float64)
     keep = draw.keep(2, 4, 8, 8) if masked else None
     what = "scores below -1e40"
-    attends(student, *heads_of((q, k), Hk), v, keep, f"output for {what}")
+    for learns in True, False:
+        with torch.set_grad_enabled(learns):
+            attends(student, *heads_of((q, k), Hk), v, keep, f"output for {what}")
     if masked:
         layer_agrees(student, draw, device, torch.float64, q, k, what)
 
@@ -68,3 +72,27 @@ def layer_agrees(student, draw, device, dtype, q, k, what):
     causal = torch.ones(length, length, dtype=torch.bool, device=device).tril()
     says = f"outputs of two steps for {what}"
     agree(torch.cat([first, rest], 1), right(causal), says=says)
+
+
+def small_weight_counts(student, draw, device, dtype):
+    """Compare answers in which a weight of exp(-60), or of exp(-300) in float64, counts for its
+    large value: of the attention, with a mask and without, and of both methods of a layer."""
+    low, value = (300, 1e130) if dtype is torch.float64 else (60, 1e26)
+    score = float(draw.integer(low, low + 9))
+    right = math.exp(-score) * value
+    x = torch.tensor([[-score, value], [0.0, 0.0]], dtype=dtype, device=device)
+    k, v = x[None, :, :1], x[None, :, 1:]
+    says = "output for a small weight and a large value"
+    for keep in None, torch.ones(1, 2, dtype=torch.bool, device=device):
+        output = student.grouped_query_attention(torch.ones_like(k[:, 1:]), k, v, keep)
+        agree(output, torch.full_like(output, right), says=says, within=1e-3 * right)
+    module, _ = layers(student, draw, device, (1, 1), 2, dtype=dtype)
+    state = {f"w_{name}.weight": torch.zeros(2, 2, dtype=dtype) for name in "qkvo"}
+    state["w_q.weight"][0, 0], state["w_k.weight"][0, 0] = math.sqrt(2), 1.0
+    state["w_v.weight"][1, 1] = state["w_o.weight"][1, 1] = 1.0
+    module.load_state_dict(state, strict=False)
+    x[1, 0] = 1.0  # the query, whose own score is 1
+    right *= math.exp(-1)
+    _, past = module.step(x[None, :1])
+    for output in module(x[None])[:, 1:], module.step(x[None, 1:], past)[0]:
+        agree(output[..., 1], torch.full_like(output[..., 1], right), says, within=1e-3 * right)

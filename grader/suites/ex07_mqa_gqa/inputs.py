@@ -1,8 +1,9 @@
 """Draws the inputs of ex07, builds the student's layers, and compares answers and gradients."""
 
+import torch
 from torch import float32
 
-from grader.judging import agree, backward, expect, expect_shapes
+from grader.judging import Hard, agree, backward, expect, expect_shapes
 from reference import ex07_mqa_gqa as reference
 
 USUAL = {"B": 2, "Hk": 2, "G": 3, "Lq": 5, "Lk": 7, "D": 4, "Dv": 3}
@@ -62,6 +63,49 @@ def gradients_agree(draw, student, q, k, v, keep=None, says="", only="qkv"):
         if name in only:
             alone = ", which alone learns" if len(only) == 1 else ""
             agree(grads[name].to(q.dtype), right, says=f"gradient of {name}{alone}{says}")
+
+
+def same_tensor_learns(student, draw, dtype, masked):
+    """The gradient of a tensor that is key and value, and perhaps the query, is the sum of all."""
+    draw.hard(Hard.SAME)
+    x, q, upstream = (draw.normal(2, 2, 5, 4, dtype=dtype) for _ in range(3))
+    keep = draw.keep(5, 5) if masked else None
+    x.requires_grad_()
+    for given, names in ([x, x, x], "q, k and v"), ([q, x, x], "k and v"):
+        [got] = backward(student.grouped_query_attention(*given, keep), x, upstream=upstream)
+        parts = reference.grouped_query_attention_gradients(*given, keep, upstream=upstream)
+        parts = [part for y, part in zip(given, parts, strict=True) if y is x]
+        exact, plain = (sum(part[i] for part in parts) for i in (0, 1))
+        expected = parts[0]._replace(exact=exact, plain=plain)
+        agree(got, expected, says=f"gradient of a tensor that is {names}")
+
+
+def gradients_outlast_a_call(student, draw, keep):
+    """The gradients of a call that was followed by another call are its own."""
+    given, others = ([x.requires_grad_() for x in qkv(draw)] for _ in range(2))
+    output = student.grouped_query_attention(*given, keep)
+    student.grouped_query_attention(*others, keep)
+    upstream = draw.normal(*output.shape)
+    found = backward(output, *given, upstream=upstream)
+    rights = reference.grouped_query_attention_gradients(*given, keep, upstream=upstream)
+    for name, got, right in zip("qkv", found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+
+
+def changed_weights_agree(draw, module, oracle, x):
+    """A layer that was called already, after rows of its weights have changed, of which no version
+    number tells, and in another dtype."""
+    says, state = "output for changed weights", dict(oracle.plain.state_dict())
+    for name in "w_k.weight", "w_v.weight":
+        last = torch.tensor([len(state[name]) - 1], device=x.device)
+        getattr(module, f"{name}.data.index_fill_")(0, last, 0.5)
+        state[name] = state[name].index_fill(0, last.to(state[name].device), 0.5)
+    oracle.load_state_dict(state)
+    agree(module(x), oracle(x), says=says)
+    agree(module.step(x)[0], oracle.step(x)[0], says=says)
+    module.double()
+    agree(module(x.double()), oracle(x.double()), says="output after .double()")
+    module.float()
 
 
 def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):

@@ -1,6 +1,7 @@
 """Checks calls of ex07 with changed, strided, expanded and empty inputs, and their device."""
 
 import torch
+from torch import bfloat16, float16, float32, float64
 
 from grader.judging import Hard, agree, lasting, on_meta, rejects, same, untouched
 from reference import ex07_mqa_gqa as reference
@@ -34,13 +35,28 @@ def answers_agree(student, draw, q, k, v, keep):
     attends(student, q, q, q, says="output where q, k and v are one tensor")
     attends(student, q[:, :2], k, k, says="output where k and v are one tensor")
     draw.hard(Hard.CHANGED)
+    for dtype in float64, float16, bfloat16, float32:
+        inputs = [x.to(dtype) for x in (q, k, v)]
+        for mask, learns in (keep, False), (None, False), (None, True):
+            answers_last(student, inputs, mask, learns)
     with lasting(attend, q, k, v, keep):
-        for x in (v, q, k):
-            x.neg_()
-            attends(student, q, k, v, keep, says="output for a changed input")
         keep.logical_not_()
         keep[..., 0] = True
         attends(student, q, k, v, keep, says="output for a changed mask")
+
+
+def answers_last(student, inputs, keep, learns):
+    """An answer stays when the inputs change, and may be written into by its caller."""
+    attend = student.grouped_query_attention
+    q, k, v = (x.detach().clone().requires_grad_(learns) for x in inputs)
+    with lasting(attend, q, k, v, keep):
+        for x in (v,) if learns else (v, q, k):
+            x.data.neg_()
+            attends(student, q, k, v, keep, says="output for a changed input")
+    if not learns:
+        attend.held(q, k, v, keep).change("fill_", 2.0)
+        says = "output, after the caller wrote into that of an earlier call,"
+        attends(student, q, k, v, keep, says=says)
 
 
 def layouts_agree(student, draw, device):

@@ -2125,3 +2125,62 @@ class MaskKeptForTheNumberOfKeys(Layer):
         if mask is None or len(mask) not in (1, q_len):
             mask = self.kept[k_len] = super().causal(q_len, k_len)
         return mask
+
+
+@mistake(of="grouped_query_attention", caught_by=test_manners)
+def one_place_without_a_mask(q, k, v, keep=None, places={}):  # noqa: B006 (that is the mistake)
+    """Without a mask every output of a shape is written over the output before it.
+
+    Return a new tensor at every call, with a mask and without.
+    """
+    output = attended(q, k, v, keep)
+    return written_over(places, output) if keep is None else output
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def keys_cut_off_in_half_precision(q, k, v, keep=None):
+    """In half precision the keys are cut off from their gradient where q and v need none.
+
+    Leave detach() out: any of the three may be the one that learns.
+    """
+    alone = q.dtype in HALVES and not (q.requires_grad or v.requires_grad)
+    return attended(q, k.detach() if alone else k, v, keep)
+
+
+@mistake(of="grouped_query_attention", caught_by=test_precision)
+def distance_capped_at_50(q, k, v, keep=None):
+    """No distance from the largest score counts for more than 50.
+
+    A small weight counts where its value is large. exp needs no limit below.
+    """
+
+    def weigh(hidden, keep):
+        if not hidden.numel():
+            return softmax(hidden, keep)
+        top = hidden.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(hidden.dtype).min)
+        powers = (hidden - top).clamp(min=-50.0).exp() * keep
+        return powers / powers.sum(-1, keepdim=True)
+
+    return attended(q, k, v, keep, weigh=weigh)
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class KeysOfTheFirstCall(Layer):
+    """The weights of w_k are copied once, and again if their first number changes.
+
+    Read the weights in every call: anyone may change one number of them.
+    """
+
+    seen = None
+
+    def forward(self, x, keep=None):
+        if self.w_k.weight.requires_grad or x.is_meta:
+            return super().forward(x, keep)
+        weight, first = self.w_k.weight.data, float(self.w_k.weight.flatten()[0])
+        if self.seen is None or self.seen[0] != first:
+            self.seen = first, weight.clone()
+        self.w_k.weight.data = self.seen[1]
+        try:
+            return super().forward(x, keep)
+        finally:
+            self.w_k.weight.data = weight

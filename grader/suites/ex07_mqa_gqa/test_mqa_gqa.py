@@ -16,9 +16,20 @@ from .extremes import (
     heads_of,
     layer_agrees,
     right_in_float32,
+    small_weight_counts,
     ties_agree,
 )
-from .inputs import USUAL, attends, gradients_agree, layer_gradients_agree, layers, qkv
+from .inputs import (
+    USUAL,
+    attends,
+    changed_weights_agree,
+    gradients_agree,
+    gradients_outlast_a_call,
+    layer_gradients_agree,
+    layers,
+    qkv,
+    same_tensor_learns,
+)
 from .manners import answers_agree, layouts_agree, on_its_device
 from .past import continuations_agree, layer_in, long_pasts_agree, step_gradients_agree
 
@@ -53,6 +64,11 @@ def test_repeat_kv(student, draw, case, dtype):
     B, Hk, L, D, n = case
     x = draw.normal(B, Hk, L, D, dtype=dtype)
     agree(untouched(lambda: student.repeat_kv(x, n)), reference.repeat_kv(x, n))
+    if Hk > 1 and n > 1:  # else the answer may be a view of x
+        draw.hard(Hard.CHANGED)
+        with lasting(student.repeat_kv, x, n):
+            x.neg_()
+            agree(student.repeat_kv(x, n), reference.repeat_kv(x, n))
     turned = draw.normal(B, L, Hk, D, dtype=dtype).transpose(1, 2)
     for other in (turned, x[0], turned.unsqueeze(1)):
         agree(student.repeat_kv(other, n), reference.repeat_kv(other, n))
@@ -103,6 +119,11 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
     attends(student, q, k, v, keep)
     if scale == 1:
         gradients_agree(draw, student, q, k, v, keep)
+    if scale == 1 and G == 1:
+        same_tensor_learns(student, draw, dtype, masked)
+    if scale == 1 and G == 2 and dtype is float64 and masked:
+        for one in float32, float64:
+            small_weight_counts(student, draw, device, one)
     if dtype is float32 and not masked:
         eye = torch.eye(64, device=device).expand(2, 4 // G, 64, 64)  # the scores are q / 8
         for name, scores in draw.scores(2, 4, 5, 64).items():
@@ -165,6 +186,9 @@ def test_gradient(student, draw, case, masked):
     draw.hard(Hard.LEARN)
     for name in "qkv":
         gradients_agree(draw, student, *qkv(draw), draw.keep(5, 7) if masked else None, only=name)
+    if not isinstance(case, Hard):
+        gradients_outlast_a_call(student, draw, draw.keep(5, 7) if masked else None)
+        same_tensor_learns(student, draw, float32, masked)
 
 
 @check(points=1, needs=[test_mask, test_gradient])
@@ -253,6 +277,7 @@ def test_layer(student, draw, device, case, bias):
             oracle.load_state_dict(state)
             x.mul_(-2)
             agree(module(x), oracle(x), says="output for a changed x and changed weights")
+    changed_weights_agree(draw, module, oracle, x)
 
 
 @check(points=1, needs=[test_layer])

@@ -12,6 +12,7 @@ DTYPES = float32, float16, float64, bfloat16
 HEADS = (2, 2), (1, 3), (3, 1)  # Hk, query heads of each
 LENGTHS = (3, 6), (6, 3), (4, 4), (1, 5), (4, 1), (70, 6), (3, 70)  # Lq, Lk
 FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
+STEP = "x", "the keys", "the values"  # the inputs of a step
 WIDTHS = (3, 5), (5, 2), (4, 4)  # D, Dv
 
 
@@ -40,7 +41,7 @@ def copies_agree(student, draw, device, dtype):
 
 def attention_agrees(student, draw, device, dtype):
     """Compare outputs and gradients of the calls in a dtype."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
         keep=(None, "loud", "nan", "heads", "rows", "row", "open"),
@@ -49,8 +50,10 @@ def attention_agrees(student, draw, device, dtype):
         heads=HEADS,
         widths=WIDTHS,
         scores=(1.0, FAR),
-        learns=(True, False),
-    ):
+        learns=("all", "one", "none"),
+    )
+    for i, call in enumerate(calls):
+        call["learns"] = {"all": "qkv", "one": "qkv"[i % 3], "none": ""}[call["learns"]]
         one_call_agrees(student, draw, **call)
 
 
@@ -76,14 +79,16 @@ def one_call_agrees(
             output = student.grouped_query_attention(*given, mask)
         agree(output, reference.grouped_query_attention(q, k, v, mask))
         return
-    leaves = [x.requires_grad_() for x in given]
-    output = student.grouped_query_attention(*leaves, mask)
+    given = [x.requires_grad_(name in learns) for name, x in zip("qkv", given, strict=True)]
+    output = student.grouped_query_attention(*given, mask)
     agree(output, reference.grouped_query_attention(q, k, v, mask))
     upstream = draw.normal(*q.shape[:-1], Dv, dtype=dtype)
-    found = backward(output, *leaves, upstream=upstream)
+    found = backward(output, *(x for x in given if x.requires_grad), upstream=upstream)
     rights = reference.grouped_query_attention_gradients(q, k, v, mask, upstream=upstream)
-    for name, got, right in zip("qkv", found, rights, strict=True):
-        agree(got, right, says=f"gradient of {name}")
+    rights = [right for name, right in zip("qkv", rights, strict=True) if name in learns]
+    alone = ", which alone learns" if len(learns) == 1 else ""
+    for name, got, right in zip(learns, found, rights, strict=True):
+        agree(got, right, says=f"gradient of {name}{alone}")
 
 
 def layers_agree(student, draw, device, dtype):
@@ -91,12 +96,13 @@ def layers_agree(student, draw, device, dtype):
     for call in draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
-        keep=(None, "loud", "heads", "rows"),
+        keep=(None, "loud", "heads", "rows", "open"),
         heads=HEADS,
         layout=("plain", "turned", "expanded"),
-        length=(5, 1),
+        length=(5, 70),
         bias=(False, True),
         training=(True, False),
+        learns=(True, False),
     ):
         heads, L = call["heads"], call["length"]
         module, oracle = layers(student, draw, device, heads, 4, call["bias"], dtype)
@@ -105,7 +111,10 @@ def layers_agree(student, draw, device, dtype):
         x = draw.normal(H, L, 4 * H, dtype=dtype)
         x = laid_out(x[:, :, None], call["layout"]).flatten(2)
         mask = mask_of(draw, call["keep"], (H,), H, L, L)
-        agree(module(x, mask), oracle(x, mask))
+        with torch.set_grad_enabled(call["learns"]):
+            agree(module(x, mask), oracle(x, mask))
+        if not call["learns"]:
+            continue
         upstream = draw.normal(*x.shape, dtype=dtype)
         every = dtype.itemsize > 2
         layer_gradients_agree(module, oracle, x, mask, upstream, every_weight=every)
@@ -113,16 +122,21 @@ def layers_agree(student, draw, device, dtype):
 
 def steps_agree(student, draw, device, dtype):
     """Compare outputs, pasts and gradients of steps in a dtype."""
-    for call in draw.combined(
+    calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES,
         heads=HEADS,
-        past=(4, None, 1),
-        layout=("plain", "turned"),
-        tokens=(3, 1),
+        past=(4, None, 70),
+        layout=("turned", "expanded"),
+        tokens=(1, 70),
         bias=(False, True),
         training=(True, False),
-    ):
+        learns=("all", "one", "none"),
+    )
+    for i, call in enumerate(calls):
+        inputs = STEP if call["past"] else STEP[:1]
+        alone = (inputs[i % len(inputs)],)
+        call["learns"] = {"all": inputs, "one": alone, "none": ()}[call["learns"]]
         heads = call["heads"]
         module, oracle = layers(student, draw, device, heads, 4, call["bias"], dtype)
         module.train(call["training"])
@@ -130,22 +144,32 @@ def steps_agree(student, draw, device, dtype):
 
 
 def one_step_agrees(draw, module, oracle, heads, call):
-    """Compare the answer of a step, and the gradients of its tokens and of its past."""
-    dtype, n = call["dtype"], call["past"]
+    """Compare the answer of a step, and the gradients of its tokens and of its past.
+
+    Where only one input learns, the parameters do not.
+    """
+    dtype, n, learns = call["dtype"], call["past"], call["learns"]
     leaves = [draw.normal(2, call["tokens"], 4 * heads[0] * heads[1], dtype=dtype)]
     for _ in "kv" if n is not None else "":
         leaves.append(laid_out(draw.normal(2, heads[0], n, 4, dtype=dtype), call["layout"]))
-    x, *past = (x.requires_grad_() for x in leaves)
-    answer = module.step(x, tuple(past) or None)
+    x, *past = (x.requires_grad_(name in learns) for name, x in zip(STEP, leaves, strict=False))
+    module.requires_grad_(len(learns) == len(leaves))
+    with torch.set_grad_enabled(bool(learns)):
+        answer = module.step(x, tuple(past) or None)
     agree(answer, oracle.step(x, tuple(past) or None))
+    if not learns:
+        return
     upstream = draw.normal(*side_by_side(answer).shape, dtype=dtype)
 
     def right(x, *past):
         return side_by_side(reference.rounded_module(oracle.plain, x).step(x, past or None))
 
-    found = backward(side_by_side(answer), *leaves, upstream=upstream)
-    rights = reference.gradients(right, *leaves, upstream=upstream, magnitude=4.0)
-    for name, got, one in zip(("x", "the keys", "the values"), found, rights, strict=False):
+    learning = [leaf for leaf in leaves if leaf.requires_grad]
+    found = backward(side_by_side(answer), *learning, upstream=upstream)
+    given = [leaf.detach() for leaf in leaves]
+    rights = reference.gradients(right, *given, upstream=upstream, magnitude=4.0)
+    rights = [one for leaf, one in zip(leaves, rights, strict=True) if leaf.requires_grad]
+    for name, got, one in zip(learns, found, rights, strict=True):
         agree(got, one, says=f"gradient of {name}")
 
 
