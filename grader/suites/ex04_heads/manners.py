@@ -72,7 +72,7 @@ def tensors_are_left_alone(student, draw, device):
     for dtype in float16, bfloat16, float64, float32:
         module, oracle = layers(student, draw, device, dtype=dtype)
         x, context = tokens(draw, dtype=dtype)
-        for args in [x], [x, None, keep[..., :3]], [x, context, keep]:
+        for args in [x, None, keep[..., :3]], [x, context, keep]:
             first = untouched(lambda module=module, args=args: module(*args))
         for mask, learns in (keep, False), (None, False), (None, True):
             answers_last(module, oracle, x, context, mask, learns)
