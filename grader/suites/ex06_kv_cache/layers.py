@@ -98,7 +98,7 @@ def agree_with_cache(
 
 def agree_changed_weights(draw, layer, right, width, bias):
     """Compare a layer that was called already after rows of its weights have changed, of which no
-    version number tells, and in another dtype."""
+    version number tells."""
     x, last = draw.normal(2, 3, width), torch.tensor([width - 1])
     says = "output after the weights were changed"
     state = load(draw, (layer, right), width, bias)
@@ -108,9 +108,16 @@ def agree_changed_weights(draw, layer, right, width, bias):
         state[name][-1] = 0.5
     right.load_state_dict(state)
     agree(layer(x), right(x), says=says)
+
+
+def agree_after_double(student, draw, device):
+    """Compare a layer in float64 that was called in float32 before."""
+    layer, right = new_layers(student, draw, device, 12, 3, True)
+    layer.requires_grad_(False)
+    x = draw.normal(2, 3, 12)
+    layer(x)
     layer.double()
     agree(layer(x.double()), right(x.double()), says="output after .double()")
-    layer.float()
 
 
 def agree_products_of_256(student, draw, device, t, old, dtype):

@@ -107,7 +107,7 @@ def layers_agree(student, draw, device, dtype):
         only={"dtype": dtype},
         dtype=DTYPES,
         old=(4, 0, 70, None),  # None is no cache
-        t=(1, 70),
+        t=(3, 1),
         heads=((3, 4), (1, 5), (4, 1)),  # H, D
         layout=("plain", "turned", "expanded"),
         bias=(False, True),

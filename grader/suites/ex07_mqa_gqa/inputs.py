@@ -94,7 +94,7 @@ def gradients_outlast_a_call(student, draw, keep):
 
 def changed_weights_agree(draw, module, oracle, x):
     """A layer that was called already, after rows of its weights have changed, of which no version
-    number tells, and in another dtype."""
+    number tells."""
     says, state = "output for changed weights", dict(oracle.plain.state_dict())
     for name in "w_k.weight", "w_v.weight":
         last = torch.tensor([len(state[name]) - 1], device=x.device)
@@ -103,9 +103,16 @@ def changed_weights_agree(draw, module, oracle, x):
     oracle.load_state_dict(state)
     agree(module(x), oracle(x), says=says)
     agree(module.step(x)[0], oracle.step(x)[0], says=says)
-    module.double()
-    agree(module(x.double()), oracle(x.double()), says="output after .double()")
-    module.float()
+
+
+def agrees_after_double(student, draw, device):
+    """A layer in float64 that was called in float32 before."""
+    module, oracle = layers(student, draw, device)
+    x = draw.normal(2, 5, 24)
+    with torch.no_grad():
+        module(x)
+        module.double()
+        agree(module(x.double()), oracle(x.double()), says="output after .double()")
 
 
 def layers(student, draw, device, heads=(2, 3), D=4, bias=False, dtype=float32):

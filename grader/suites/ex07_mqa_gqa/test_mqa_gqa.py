@@ -21,6 +21,7 @@ from .extremes import (
 )
 from .inputs import (
     USUAL,
+    agrees_after_double,
     attends,
     changed_weights_agree,
     gradients_agree,
@@ -124,6 +125,7 @@ def test_precision(student, draw, device, dtype, scale, G, masked):
     if scale == 1 and G == 2 and dtype is float64 and masked:
         for one in float32, float64:
             small_weight_counts(student, draw, device, one)
+        agrees_after_double(student, draw, device)
     if dtype is float32 and not masked:
         eye = torch.eye(64, device=device).expand(2, 4 // G, 64, 64)  # the scores are q / 8
         for name, scores in draw.scores(2, 4, 5, 64).items():
