@@ -373,9 +373,10 @@ def test_precision(student, draw, device, t, old, dtype):
         agree_with_cache(student, draw, device, True, 2, t, old, 4, 3, dtype, size)
     if dtype is float64:
         agree_large_scores(student, draw, device, t, old)
-        for one in float32, float64:
+        for one in (float32, float64) if t == 1 else ():
             small_weight_counts(student, draw, one)
-        agree_after_double(student, draw, device)
+        if t == 1:
+            agree_after_double(student, draw, device)
     else:
         agree_products_of_256(student, draw, device, t, old, dtype)
         agree_ties_and_low_scores(student, draw, t, old, dtype)
