@@ -21,7 +21,7 @@ def attention_agrees(student, draw, dtype):
         only={"dtype": dtype},
         dtype=DTYPES,
         old=(4, 0, 70),
-        t=(4, 1, 70),
+        t=(4, 1),
         widths=((3, 5), (5, 2), (4, 4)),  # D, Dv
         lead=((2, 3), (), (2,), (1, 2, 2)),
         layout=("plain", "turned", "expanded"),
