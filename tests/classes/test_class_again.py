@@ -57,6 +57,20 @@ def test_a_replay_takes_the_answers_from_where_it_is_told(again):
     assert here("replay", report).returncode == 2
 
 
+@pytest.mark.parametrize("where, code", [("another case", 0), (None, 1)])
+def test_sentences_about_two_cases_of_a_check_are_not_compared(again, where, code):
+    """The plainest case that was found is shown: on a busy machine perhaps another one."""
+    _, results = again
+    path = results / "students/ben/report.json"
+    report = json.loads(path.read_text())
+    [check, *_] = [c for c in report["exercises"][0]["checks"] if c["why"]]
+    check |= {"why": "it is wrong", "where": check["where"] if where is None else where}
+    path.write_text(json.dumps(report))
+    done = here("replay", path)
+    assert done.returncode == code
+    assert ("says something else" in done.stdout) == (code == 1)
+
+
 def test_a_replay_sees_that_something_was_handed_in_since(again):
     submissions, results = again
     assert here("replay", results / "students/dee/report.json").returncode == 0
