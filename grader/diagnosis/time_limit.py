@@ -13,7 +13,7 @@ from dataclasses import dataclass
 DIAGNOSIS_SECONDS = 1.9  # of one answer, for everything that explains its failed checks
 NAMING_SECONDS = 1.5  # of these, for the plainest failures and the names of mistakes
 PLAINEST_SECONDS = 0.3  # of these, for the plainest failures
-SINGLE_SECONDS = 0.9  # of these, for one mistake that fits everything
+SINGLE_SECONDS = 1.1  # of these, for one mistake that fits everything
 PAIR_SECONDS = 1.2  # of these, for two mistakes at once where a search for what mends comes after
 REPAIR_SECONDS = 1.3  # of these, for changes of the answer that mend a failed check
 
