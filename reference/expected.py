@@ -53,6 +53,17 @@ class Expected(NamedTuple):
     nudged: Callable[[], Errors] = Errors
 
 
+def add_up(parts: Sequence[Expected]) -> Expected:
+    """The gradient of one tensor that is several inputs: the sum of its gradients as each of them.
+
+    What is allowed stays that of the first part.
+    """
+    total: Any = parts[0].exact, parts[0].plain
+    for part in parts[1:]:
+        total = total[0] + part.exact, total[1] + part.plain
+    return parts[0]._replace(exact=total[0], plain=total[1])
+
+
 def f64(x: Tensor | Array) -> Array:
     """The values of a tensor or an array as a NumPy array of float64."""
     if isinstance(x, Tensor):
