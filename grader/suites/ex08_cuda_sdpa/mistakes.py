@@ -1915,6 +1915,15 @@ def queries_scaled_in_half(q, k, v, keep=None, causal=False, scale=None, bias=No
     return _right(q * scale, k, v, keep, causal, 1.0, bias)
 
 
+def _hidden_powers_replaced(scores, keep):
+    if keep is None:
+        return scores.softmax(-1)
+    top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
+    powers = (scores - top.nan_to_num(neginf=0.0).detach()).exp()
+    powers = torch.where(keep, powers, 0.0)
+    return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)
 def hidden_powers_replaced(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """The powers of hidden scores are replaced by 0: that of 1e30 is infinite, and 0 times its
@@ -1923,16 +1932,7 @@ def hidden_powers_replaced(q, k, v, keep=None, causal=False, scale=None, bias=No
     Hide the scores before exp: exp(-inf) is 0, and so is its gradient.
     """
     _fits(q, k, v)
-
-    def weigh(scores, keep):
-        if keep is None:
-            return scores.softmax(-1)
-        top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True)
-        powers = (scores - top.nan_to_num(neginf=0.0).detach()).exp()
-        powers = torch.where(keep, powers, 0.0)
-        return powers / powers.sum(-1, keepdim=True).clamp(min=1e-30)
-
-    return _written_out(q, k, v, keep, causal, scale, bias, weigh)
+    return _written_out(q, k, v, keep, causal, scale, bias, _hidden_powers_replaced)
 
 
 @mistake(of="fast_attention", caught_by=test_causal)
