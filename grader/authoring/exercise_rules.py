@@ -34,14 +34,17 @@ def list_broken_exercise_laws(exercise: Exercise, *, with_suite: bool = True) ->
 
 def check_files_law(exercise: Exercise) -> Iterator[str]:
     """An exercise is one solution, the reference that its checks compare with, and a suite with one
-    test_*.py, one mistakes.py and one variants.py."""
+    test_*.py, one variants.py and one mistakes.py, or a folder mistakes/ in its place."""
     if not exercise.solution.is_file():
         yield f"solutions/{exercise.file} is missing. Write it; it is the one source."
     if _does_law_need_reference(exercise) and not _find_reference_for_law(exercise).is_file():
         yield f"reference/{exercise.slug}.py is missing. Write the oracle and the yardstick."
-    for pattern in ("test_*.py", "mistakes.py", "variants.py"):
+    for pattern in ("test_*.py", "variants.py"):
         if len(list(exercise.folder.glob(pattern))) != 1:
             yield f"its suite needs one {pattern}. Write it, or make it one file."
+    catalogues = ("mistakes.py", "mistakes/__init__.py")
+    if sum((exercise.folder / name).is_file() for name in catalogues) != 1:
+        yield "its suite needs either mistakes.py or a folder mistakes/ with an __init__.py."
     if len(list(exercise.folder.glob("bench_*.py"))) > 1:
         yield "its suite has several bench_*.py. Make it one file."
 
@@ -76,7 +79,7 @@ def check_modules_law(exercise: Exercise) -> Iterator[str]:
 
 _MODULE_READERS: dict[str, Callable[[Exercise], Any]] = {
     "test_*.py": suite_runner.list_suite_checks,
-    "mistakes.py": suite_runner.list_suite_mistakes,
+    "mistakes": suite_runner.list_suite_mistakes,
     "variants.py": suite_runner.list_suite_variants,
     "bench_*.py": suite_runner.find_suite_speed_case,
 }

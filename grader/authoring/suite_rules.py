@@ -6,6 +6,7 @@ A law is a function that yields a sentence for each breach. Its docstring states
 
 import importlib
 import importlib.util
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -83,6 +84,9 @@ def check_mistakes_law(exercise: Exercise) -> Iterator[str]:
     known = {check.id for check in suite_runner.list_suite_checks(exercise)}
     if len(found) < LEAST_MISTAKES:
         yield f"{len(found)} named mistakes; it needs {LEAST_MISTAKES}. Name more."
+    for mistake_id, times in Counter(m.id for m in found).items():
+        if times > 1:
+            yield f"{mistake_id} is the name of {times} mistakes. Rename all but one."
     for mistake in found:
         if mistake.caught_by not in known:
             yield (
@@ -182,9 +186,9 @@ def check_drills_law(exercise: Exercise) -> Iterator[str]:
     for drill in found:
         named, where = known.get(drill.mistake), f"drills.toml, {drill.mistake}"
         if named is None or named.null or drill.mistake in drill.alike:
-            yield f"{where}: it is no mistake that can be offered. Name another of mistakes.py."
+            yield f"{where}: it is no mistake that can be offered. Name another of the suite's."
         for other in set(drill.alike) - known.keys():
-            yield f"{where}: it is alike {other}, which is no mistake. Name one of mistakes.py."
+            yield f"{where}: it is alike {other}, which is no mistake. Name one of the suite's."
         try:
             edited(exercise.solution.read_text(encoding="utf-8"), drill.edits)
         except CannotEdit as problem:

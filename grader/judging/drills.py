@@ -117,7 +117,7 @@ def choices(name: str) -> tuple[Mistake, ...]:
     if right is None:
         raise BadDrills(
             f"{wanted.exercise.slug}/drills.toml: {wanted.mistake} is no mistake that can be"
-            " offered. Name another of mistakes.py"
+            " offered. Name another of the suite's"
         )
     same = _shuffle_choices([m for m in known if m.of == right.of and m is not right], name)
     others = _shuffle_choices([m for m in known if m.of != right.of], name)

@@ -144,10 +144,19 @@ def find_suite_speed_case(exercise: Exercise) -> SpeedCase | None:
 
 
 def list_suite_mistakes(exercise: Exercise) -> list[Mistake]:
-    """Return an exercise's catalogue of named wrong answers; a sealed bundle has none."""
+    """Return an exercise's catalogue of named wrong answers, task by task.
+
+    It is mistakes.py, or every file of the folder mistakes/. A sealed bundle has none.
+    """
     if sealed_bundle.is_core_sealed():
         return []
-    return list_check_marks(_import_suite_file(exercise, "mistakes.py"), Mistake)
+    files = sorted(path.name for path in exercise.folder.glob("mistakes/[a-z]*.py"))
+    modules = [_import_suite_file(exercise, f"mistakes/{name}") for name in files]
+    modules = modules or [_import_suite_file(exercise, "mistakes.py")]
+    found = [m for module in modules for m in list_check_marks(module, Mistake)]
+    once = {id(m): m for m in found}.values()  # a file may build on another's mistake
+    tasks = {name: number for number, name in enumerate(exercise.names)}
+    return sorted(once, key=lambda m: tasks.get(m.of, len(tasks)))
 
 
 def list_suite_variants(exercise: Exercise) -> list[Variant]:
@@ -174,7 +183,8 @@ def list_suite_trials(exercise: Exercise) -> list[Trial]:
 def _import_suite_file(exercise: Exercise, pattern: str) -> ModuleType:
     path = _find_suite_file(exercise, pattern)
     try:
-        return suite_imports.import_judging_suite(exercise, path.stem)
+        name = path.relative_to(exercise.folder).with_suffix("")
+        return suite_imports.import_judging_suite(exercise, ".".join(name.parts))
     except (Exception, SystemExit) as error:  # an author's code may raise anything
         problem = f"{path} cannot be imported ({type(error).__name__}: {error}). Mend it."
         raise BrokenSuite(problem) from error

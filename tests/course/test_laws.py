@@ -53,7 +53,8 @@ SKELETON = f"exercises/{SLUG}.py"
 # The law; the file that is changed, what there, into what; the complaint.
 BREACHES = [
     (exercise_rules.check_files_law, SOLUTION, "", GONE, f"{SOLUTION} is missing. Write it; it is the one source."),
-    (exercise_rules.check_files_law, WRONG, "", GONE, "its suite needs one mistakes.py. Write it, or make it one file."),
+    (exercise_rules.check_files_law, WRONG, "", GONE, "its suite needs either mistakes.py or a folder mistakes/ with an __init__.py."),
+    (exercise_rules.check_files_law, f"{SUITE}/mistakes/__init__.py", "", "", "its suite needs either mistakes.py or a folder mistakes/ with an __init__.py."),
     (exercise_rules.check_files_law, RIGHT, "", GONE, "its suite needs one variants.py. Write it, or make it one file."),
     (exercise_rules.check_files_law, TESTS, "", GONE, "its suite needs one test_*.py. Write it, or make it one file."),
     (exercise_rules.check_files_law, f"{SUITE}/test_more.py", "", "", "its suite needs one test_*.py. Write it, or make it one file."),
@@ -68,7 +69,7 @@ BREACHES = [
     (exercise_rules.check_modules_law, TESTS, "points=1", 'points="1"', "test_*.py cannot be imported (TypeError: points='1' is no whole number). Mend it."),
     (exercise_rules.check_modules_law, RIGHT, "", "raise SystemExit(3)\n", "variants.py cannot be imported (SystemExit: 3). Mend it."),
     (exercise_rules.check_modules_law, TESTS, "points=1", "point=1", "test_*.py cannot be imported (TypeError: check() got an unexpected keyword argument 'point'). Mend it."),
-    (exercise_rules.check_modules_law, WRONG, "import test_nothing", "import test_nothin", "mistakes.py cannot be imported (ImportError: cannot import name 'test_nothin' from 'grader.suites.ex90_double.test_double' ({home}/suites/ex90_double/test_double.py)). Mend it."),
+    (exercise_rules.check_modules_law, WRONG, "import test_nothing", "import test_nothin", "mistakes cannot be imported (ImportError: cannot import name 'test_nothin' from 'grader.suites.ex90_double.test_double' ({home}/suites/ex90_double/test_double.py)). Mend it."),
     (exercise_rules.check_modules_law, BENCH, "@speed(points=1)", "", f"bench_*.py cannot be imported (GraderFault: {SLUG} has a bench with 0 @speed, not one). Mend it."),
     (exercise_rules.check_signatures_law, MANIFEST, '"double"', '"treble"', f"{FIT} There is no treble in the file. Did you mean double?"),
     (exercise_rules.check_signatures_law, SOLUTION, "def double(x)", "def double(y)", f"{FIT} double takes (y), but should take (x)."),
@@ -106,9 +107,9 @@ BREACHES = [
     (suite_rules.check_allowed_law, MANIFEST, "torch.Tensor.mul", "torch.nn.functional.softmx", "[not_allowed] in exercise.toml has torch.nn.functional.softmx, which does not exist. Mend the name."),
     (suite_rules.check_allowed_law, MANIFEST, 'cure = "Write it with a sum."', "", "it does not say what to write with. Add `cure` to [not_allowed] in exercise.toml."),
     (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_4"', "4 drills; it needs 5 or none. Write more."),
-    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_99"', "drills.toml, times_99: it is no mistake that can be offered. Name another of mistakes.py."),
-    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_9"', "drills.toml, times_9: it is no mistake that can be offered. Name another of mistakes.py."),
-    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_3"\nalike = ["none"]', "drills.toml, times_3: it is alike none, which is no mistake. Name one of mistakes.py."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_99"', "drills.toml, times_99: it is no mistake that can be offered. Name another of the suite's."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_9"', "drills.toml, times_9: it is no mistake that can be offered. Name another of the suite's."),
+    (suite_rules.check_drills_law, DRILLS, '"times_3"', '"times_3"\nalike = ["none"]', "drills.toml, times_3: it is alike none, which is no mistake. Name one of the suite's."),
     (suite_rules.check_drills_law, DRILLS, '"x + x", "3', '"y + y", "3', "drills.toml, times_3 does not fit the solution: 0 times in the solution, but should be once: y + y. Mend its edits."),
     (suite_rules.check_drills_law, DRILLS, "", "drills = 3", "{home}/suites/ex90_double/drills.toml: drills is no list of tables. Write [[drills]] above each of them."),
     (suite_rules.check_drills_law, DRILLS, '[["x + x", "3 * x"]]', '["x + x"]', "{home}/suites/ex90_double/drills.toml: drills.times_3.edits is ['x + x']. Write a list of pairs: what is found in the solution, and what comes there."),
@@ -225,6 +226,25 @@ def test_a_mistake_that_make_mutants_saw_pass_is_a_breach_until_a_file_changes(h
     change(home / WRONG, "return 3 * x", "return 3.0 * x")
     tiny.forget()
     assert project_rules.list_broken_project_laws() == []
+
+
+def test_every_file_of_a_folder_of_mistakes_is_read_and_each_mistake_once(home):
+    folder, text = (home / WRONG).with_suffix(""), (home / WRONG).read_text(encoding="utf-8")
+    (home / WRONG).unlink()
+    change(folder / "__init__.py", "", "")
+    change(folder / "many.py", "", text.replace("from .test_double", "from ..test_double"))
+    change(folder / "more.py", "", "from .many import times_3\n")
+    [exercise] = tiny.exercises()
+    assert list(exercise_rules.check_files_law(exercise)) == []
+    assert [m.id for m in suite_runner.list_suite_mistakes(exercise)] == [
+        f"times_{i}" for i in range(3, 13)
+    ]
+    assert list(suite_rules.check_mistakes_law(exercise)) == []
+    tiny.forget()
+    change(folder / "more.py", "", text.replace("from .test_double", "from ..test_double"))
+    assert "times_3 is the name of 2 mistakes. Rename all but one." in list(
+        suite_rules.check_mistakes_law(exercise)
+    )
 
 
 def test_make_house_says_what_was_not_checked(monkeypatch):

@@ -74,7 +74,8 @@ def modules_behind(path: Path, seen: tuple[Path, ...] = ()) -> tuple[Path, ...]:
     """The modules of ours that a file needs, each after those that it needs itself; then the file."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom):
-            own = path.parent / f"{(node.module or '').split('.')[-1]}.py"
+            home = path.parents[max(node.level - 1, 0)]
+            own = home / f"{(node.module or '').split('.')[-1]}.py"
             for name in [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]:
                 found = catalog.ROOT / f"{name.replace('.', '/')}.py"
                 found = own if node.level else found
@@ -86,7 +87,10 @@ def modules_behind(path: Path, seen: tuple[Path, ...] = ()) -> tuple[Path, ...]:
 
 def units_of(exercise) -> list:
     """The statements of the solution and of the mistakes, with what these use of the reference."""
-    texts = [without_marks(path) for path in modules_behind(exercise.folder / "mistakes.py")]
+    behind: tuple[Path, ...] = ()
+    for path in sorted(exercise.folder.glob("mistakes*/*.py")) or [exercise.folder / "mistakes.py"]:
+        behind = modules_behind(path, behind)
+    texts = [without_marks(path) for path in dict.fromkeys(behind)]
     texts.append(locate_solution_file(exercise.slug).read_text(encoding="utf-8"))
     units, _ = notebook_cells._parse_submitted_cells(list(enumerate(texts, 1)))
     names = set(exercise.names)  # the reference has them as well

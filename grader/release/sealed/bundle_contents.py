@@ -17,8 +17,8 @@ from grader.release.sealed.sealed_page import write_sealed_page
 
 # Files of a suite with right answers, with mistakes made of them, or with code that runs them.
 EXCLUDED_SUITE_FILES = (
-    "mistakes.py", "steps.py", "variants.py", "trials.py", "hard.toml", "play.py", "show.py",
-    "drills.toml", "bench_*.py", "parties/*",
+    "mistakes.py", "mistakes/*", "steps.py", "variants.py", "trials.py", "hard.toml",
+    "play.py", "show.py", "drills.toml", "bench_*.py", "parties/*",
 )  # fmt: skip
 # Demonstrations whose code is nearly an answer, in the folder and on the pages about it.
 _EXCLUDED_PLACES = ("docs/traps/", "docs/traps.")

@@ -1,0 +1,1 @@
+"""What goes wrong when query heads share keys and values: one step of `steps.py` is another."""

@@ -1,0 +1,1 @@
+"""What goes wrong in an attention block, by name."""

@@ -1,0 +1,1 @@
+"""What goes wrong in latent attention, by name."""
