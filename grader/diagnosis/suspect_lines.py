@@ -9,7 +9,7 @@ from grader.diagnosis import solution_modules
 from grader.diagnosis.pinned_line import trace_case
 from grader.diagnosis.right_values import Explained, RightValues
 from grader.diagnosis.time_limit import limit_diagnosis_time
-from grader.diagnosis.traced_values import Trace, TracedValue
+from grader.diagnosis.traced_values import Trace, TracedValue, are_traced_values_equal
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.student import Student
 from grader.submission.file_words import read_file_words
@@ -44,12 +44,15 @@ def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) 
 
 
 def _list_parting_lines_of_trace(trace: Trace, known: RightValues, wanted: Trace) -> set[int]:
-    explained = [
-        one.explained is Explained.YES for one in known.explain_trace(trace, by_shape=True)
-    ]
-    marks: dict[str, set[object]] = {}  # of the solution's values, by name
+    named: dict[str, list[TracedValue]] = {}  # the solution's values
     for one in wanted:
-        marks.setdefault(one.name, set()).add(_mark_traced_value(one))
+        named.setdefault(one.name, []).append(one)
+    marks = {name: set(map(_mark_traced_value, values)) for name, values in named.items()}
+    explained = [
+        found.explained is Explained.YES
+        or any(_has_traced_value(one, other) for other in named.get(one.name, ()))
+        for one, found in zip(trace, known.explain_trace(trace, by_shape=True), strict=True)
+    ]
     return {
         one.line
         for at, one in enumerate(trace)
@@ -57,6 +60,13 @@ def _list_parting_lines_of_trace(trace: Trace, known: RightValues, wanted: Trace
         if not explained[at]
         or _mark_traced_value(one) not in marks.get(one.name, {_mark_traced_value(one)})
     }
+
+
+def _has_traced_value(one: TracedValue, other: TracedValue) -> bool:
+    """Return whether two values are the same, and have the same shape."""
+    if one.value is None or other.value is None or one.value.shape != other.value.shape:
+        return False
+    return are_traced_values_equal(one, other)
 
 
 def _mark_traced_value(one: TracedValue) -> object:

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from grader.diagnosis.coarse_values import compare_numbers_coarsely
-from grader.diagnosis.copied_values import copy_value
+from grader.diagnosis.copied_values import Items, copy_value
 from grader.diagnosis.time_limit import check_diagnosis_time
 from grader.judging.case import MetaLeftOut, find_case
 from grader.judging.judge import Judge
@@ -37,7 +37,7 @@ class WantedInput:
         came = run_trial(judge, student, *self.input, self.values, len(self.values))
         if find_difference(self.values, came) is None:
             return ""
-        return str(came[-1]).removeprefix(RAISES) if has_raised(came) else "wrong"
+        return next(map(_find_raised_kind, came[-1:]), "") or "wrong"
 
 
 def run_trial(
@@ -72,6 +72,14 @@ def find_difference(one: Sequence[Any], other: Sequence[Any]) -> int | None:
     """Return the first place at which two answers have other values; None if there is none."""
     pairs = enumerate(zip_longest(one, other))
     return next((n for n, (a, b) in pairs if compare_numbers_coarsely(a, b)), None)
+
+
+def _find_raised_kind(value: Any) -> str:
+    """Return the kind of the exception that a value, or a part of it, stands for; else ""."""
+    if isinstance(value, Items):
+        return next(filter(None, map(_find_raised_kind, value.items)), "")
+    raised = isinstance(value, str) and value.startswith(RAISES)
+    return value.removeprefix(RAISES) if raised else ""
 
 
 def has_raised(values: Sequence[Any]) -> bool:

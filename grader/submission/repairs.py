@@ -52,9 +52,10 @@ _KINDS = (
 )
 
 _ALL = range(len(_KINDS) + 1)
-# Places (0: suspect lines, 1: the functions that these call, 2: all others) and the kinds of their
-# changes, in the order in which they are listed, until there are `MAX_EDITS`.
-_PASSES = ((0, _ALL), (1, _ALL), (2, _ALL[:4]), (2, _ALL[4:]))
+_LIKELY, _RARE = _ALL[:4], _ALL[4:]
+# Places and the kinds of their changes, in the order in which they are tried, until there are
+# `MAX_EDITS`. 0: suspect lines; 1: where these get what they use; 2: all others.
+_PASSES = ((0, _LIKELY), (1, _LIKELY), (0, _RARE), (1, _RARE), (2, _LIKELY), (2, _RARE))
 
 Edit = dict[str, Any]
 
@@ -67,14 +68,15 @@ def list_repairs_of_submission(
 
     names    the functions and classes; their own definitions come before those that they use
     refused  the last parts of names that the exercise does not allow: no change adds them
-    suspects lines whose statements come first, and then the functions that these call
+    suspects lines whose statements come first; after them the functions that these call, and the
+             statements that set or test the variables and attributes that these use
     calls    what the solution calls, as often as it does: "_.transpose(1, 2)", "torch.exp(_)";
              what the file calls less often is likely to be lacking
 
     An edit is {"line", "statement", "kind", "tested", "dropped", "rank", "start", "end", "text"}:
     the line of what is changed, the line of its statement, the kind of change, whether it is in the
     condition of an `if`, the argument that it leaves out ("" for none), how likely it is ([0, 0]:
-    the likeliest; the place, and the kind), where the replaced bytes start and end, and the text
+    the likeliest; the pass, and the kind), where the replaced bytes start and end, and the text
     that replaces them.
     Nothing in a `while` loop is changed, so that no changed loop is endless.
     """
@@ -89,8 +91,10 @@ def list_repairs_of_submission(
         if node not in own and any(not wanted.isdisjoint(users[n]) for n in _list_names(node))
     ]  # fmt: skip
     found: dict[tuple[int, int, str], Edit] = {}
-    for place, ranks in _PASSES:
-        edits = chain.from_iterable(lister.list_edits(node, place, ranks) for node in (*own, *used))
+    for number, (place, kinds) in enumerate(_PASSES):
+        edits = chain.from_iterable(
+            lister.list_edits(node, place, kinds, number) for node in (*own, *used)
+        )
         for edit in islice(edits, MAX_EDITS - len(found)):
             found.setdefault((edit["start"], edit["end"], edit["text"]), edit)
     return sorted(found.values(), key=lambda edit: edit["rank"])  # stable: own definitions first
@@ -102,6 +106,42 @@ def edit_submission(source: str, edit: Edit) -> str:
     new: bytes = edit["text"].encode("utf-8", "surrogatepass")
     made: bytes = content[: edit["start"]] + new + content[edit["end"] :]
     return made.decode("utf-8", "surrogatepass")
+
+
+def _list_lines_setting(tree: ast.Module, suspects: Collection[int]) -> Iterator[int]:
+    """Yield the lines that set or test what suspect statements use: variables and defaults of their
+    function, and attributes wherever they are set."""
+    attributes: set[str] = set()
+    for scope in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        used = [*_list_suspect_nodes(scope, suspects)]
+        names = {node.id for node in used if isinstance(node, ast.Name)} - {"self"}
+        attributes |= {node.attr for node in used if isinstance(node, ast.Attribute)}
+        arguments = [*scope.args.posonlyargs, *scope.args.args][::-1]
+        pairs = zip(arguments, scope.args.defaults[::-1], strict=False)
+        yield from (default.lineno for argument, default in pairs if argument.arg in names)
+        for node in ast.walk(scope):
+            if isinstance(node, ast.If | ast.IfExp) and names & _list_loaded_names(node.test):
+                yield node.test.lineno
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield from [node.lineno] if node.id in names else []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield from [node.lineno] if node.attr in attributes else []
+
+
+def _list_suspect_nodes(scope: ast.FunctionDef, suspects: Collection[int]) -> Iterator[ast.AST]:
+    """Yield what is in a function's suspect statements, and in the conditions around them."""
+    for statement in ast.walk(scope):
+        if isinstance(statement, _SIMPLE) and statement.lineno in suspects:
+            yield from ast.walk(statement)
+        elif isinstance(statement, ast.If):
+            within = (*statement.body, *statement.orelse)
+            if any(getattr(n, "lineno", 0) in suspects for w in within for n in ast.walk(w)):
+                yield from ast.walk(statement.test)
+
+
+def _list_loaded_names(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def _list_names(node: ast.stmt) -> set[str]:
@@ -125,17 +165,14 @@ class _RepairLister:
         self._words = read_file_words(tree, refused)
         self._words.lacked = list(Counter(calls) - self._words.counts)
         self._suspects = suspects
+        suspected = [n for n in ast.walk(tree) if isinstance(n, _SIMPLE) and n.lineno in suspects]
+        nodes = [node for statement in suspected for node in ast.walk(statement)]
         # The functions and methods that a suspect statement calls.
-        self._called = {
-            name_called(node)
-            for statement in ast.walk(tree)
-            if isinstance(statement, _SIMPLE) and statement.lineno in suspects
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Call)
-        }
+        self._called = {name_called(node) for node in nodes if isinstance(node, ast.Call)}
+        self._sources = frozenset(_list_lines_setting(tree, suspects))
 
     def list_edits(
-        self, definition: ast.stmt, place: int, kinds: Collection[int]
+        self, definition: ast.stmt, place: int, kinds: Collection[int], number_of_pass: int
     ) -> Iterator[Edit]:
         """Yield the edits of these kinds, at this place, of a definition at the top of the file."""
         scopes: dict[int, tuple[str, Sequence[str], Sequence[str]]] = {}
@@ -162,14 +199,14 @@ class _RepairLister:
                     "line": lines[0], "statement": lines[1], "kind": kind.name,
                     "tested": isinstance(at.statement, ast.If),
                     "dropped": _write_dropped_argument(kind, node, other),
-                    "rank": [place, number], "start": span[0], "end": span[1],
+                    "rank": [number_of_pass, number], "start": span[0], "end": span[1],
                     "text": _write_changed(other, at),
                 }  # fmt: skip
 
     def _find_place(self, lines: Collection[int], within: str) -> int:
         if not self._suspects.isdisjoint(lines):
             return 0
-        return 1 if within in self._called else 2
+        return 1 if within in self._called or not self._sources.isdisjoint(lines) else 2
 
     def _find_span(self, node: ast.AST) -> tuple[int, int] | None:
         first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)

@@ -16,7 +16,7 @@ from grader.diagnosis.time_limit import (
     is_diagnosis_time_left,
     limit_diagnosis_time,
 )
-from grader.diagnosis.trial_run import find_difference, run_trial
+from grader.diagnosis.trial_run import WantedInput, find_difference, run_trial
 from grader.judging.judge import Judge
 from grader.judging.marks import Trial
 from reference.ex02_masking import plain_masked_softmax
@@ -61,6 +61,17 @@ def test_a_trial_ends_once_its_values_tell(like, most, asked):
     judge = judged(SLUG, masked_softmax=doubled)
     assert run_trial(judge, judge.student, trial, 0, like, most) == list(range(asked))
     assert len(computed) == asked
+
+
+@pytest.mark.parametrize(
+    ("came", "told"),
+    [("right", ""), ("other", "wrong"), ("raises KeyError", "KeyError"),
+     (("raises KeyError", 2), "KeyError"), ([1, ("raises KeyError",)], "KeyError")],
+)  # fmt: skip
+def test_an_input_tells_the_exception_that_an_answer_raised_also_within_a_tuple(came, told):
+    trial = Trial(id="one", of=("masked_softmax",), says="", script=lambda s, d: iter([came]))
+    judge = judged(SLUG, masked_softmax=doubled)
+    assert WantedInput((trial, 0), ["right"], 1).compare(judge, judge.student) == told
 
 
 def test_values_differ_at_the_first_place_that_one_lacks():

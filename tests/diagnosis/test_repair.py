@@ -12,6 +12,7 @@ from grader.core.records import Submission
 from grader.diagnosis import failed_checks, pair_naming, repair, time_limit
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
+from grader.diagnosis.suspect_lines import find_suspect_lines
 from grader.judging import suite_runner
 from grader.judging.case import StudentFault
 from grader.judging.judge import Judge
@@ -195,6 +196,24 @@ def test_of_an_answer_that_raises_the_values_before_count(monkeypatch):
     slip = "powers / powers.sum(dim=dim, keepdim=True)", "powers / powers.sum(dim=dim + 9)"
     [first, *_] = tried_lines(monkeypatch, "ex01_softmax", slip)
     assert slip[1] in first
+
+
+def test_a_value_of_one_number_that_the_solution_has_too_is_no_suspect():
+    slip = (
+        "weights = torch.softmax(scores, dim=-1).masked_fill",
+        "weights = torch.softmax(scores, dim=-2).masked_fill",
+    )
+    exercise = catalog.find_catalog_exercise("ex12_attention_block")
+    source = solution(exercise.slug)
+    assert source.count(slip[0]) == 1
+    source = source.replace(*slip)
+    client = call_without_wall(load_text_without_wall(source, exercise.slug), source=source)
+    judge = Judge(Student(exercise, client), ("repair", exercise.slug))
+    judge.run([c for c in suite_runner.list_suite_cases(exercise) if c.name == "test_self[one]"])
+    suspects = find_suspect_lines(exercise, judge.failures[0], judge)  # keep: (1, 1, 1, Lk)
+    assert [source.splitlines()[n - 1].strip() for n in suspects] == [
+        line.strip() for line in source.splitlines() if slip[1] in line
+    ]
 
 
 def test_the_answer_is_in_its_place_again(monkeypatch):

@@ -122,7 +122,7 @@ def test_own_definitions_come_before_those_that_they_use_and_others_never():
     source = (
         "def g(x):\n    return x + 1\n\ndef f(x):\n    return g(x) + 2\n\ndef h(x):\n    return x\n"
     )
-    lines = [e["line"] for e in list_repairs_of_submission(source, ["f"]) if e["rank"] == [2, 0]]
+    lines = [e["line"] for e in list_repairs_of_submission(source, ["f"]) if e["rank"] == [4, 0]]
     assert set(lines) == {2, 5} and lines == sorted(lines, reverse=True)
 
 
@@ -182,8 +182,31 @@ def test_suspect_lines_come_first_and_then_what_they_call():
         "def f(x):\n    y = x * 3\n    z = g(y)\n    return z + 2\n"
     )  # fmt: skip
     lines = [e["line"] for e in list_repairs_of_submission(source, ["f"], suspects=[6])]
-    assert list(dict.fromkeys(lines))[:2] == [6, 2]
+    assert list(dict.fromkeys(lines))[:3] == [6, 5, 2]  # 5 sets what 6 uses
     assert set(lines) == {2, 5, 6, 7}
+
+
+def test_after_suspect_lines_come_those_that_set_or_test_what_these_use():
+    source = (
+        "class C:\n"
+        "    def __init__(self, n, m=2):\n"
+        "        self.n, self.m = n + 1, m\n"
+        "        self.k = n * 5\n"
+        "    def f(self, x, y=3):\n"
+        "        z = x * 4\n"
+        "        w = x - 7\n"
+        "        if y > 6:\n"
+        "            return z + self.n\n"
+        "        return w * 8\n"
+    )  # fmt: skip
+    edits = list_repairs_of_submission(source, ["C"], suspects=[9])
+    places = {e["rank"][0]: set() for e in edits}
+    for e in edits:
+        places[e["rank"][0]].add(e["line"])
+    first, second = places[0], places[1]
+    assert first == {9}
+    assert second == {3, 5, 6, 8}  # what `z`, `self.n` and the condition around use
+    assert places[4] | places.get(5, set()) == {2, 4, 7, 10}
 
 
 def test_a_call_that_is_given_may_be_added_as_one_of_the_file_may():

@@ -7,6 +7,7 @@ import torch
 from torch import bfloat16, float16, float32, float64, int32, int64
 
 from grader.judging import attempt, called, differentiated, name_raised_kind, trial
+from grader.judging.trials import RAISES
 
 HALVES = float16, bfloat16
 DTYPES = float32, float32, float64, *HALVES
@@ -24,7 +25,7 @@ def refused(call, number, there):
     try:
         return call()
     except Exception as error:  # whatever a wrong answer raises is what the trial tells apart
-        kind = name_raised_kind(error)
+        kind = RAISES + name_raised_kind(error)
         named = set(re.findall(r"-?\d+", getattr(error, "detail", str(error))))
         return kind, min(len(named), 2) if number in there else str(number) in named
 
