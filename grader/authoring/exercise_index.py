@@ -21,10 +21,11 @@ and `...` any leading dimensions. What it is all for is said in the lessons
 
 In every exercise the same call gives the same answer, whatever was called before, and an answer
 that was returned stays as it was during later calls. Inputs stay as they were; they may be strided
-or expanded, and one tensor may be given twice. A result may be an input or a view of it, and one
+or expanded, and one tensor may be given twice. A call that switches the recording of gradients off
+or on puts it back, also where it raises an error. A result may be an input or a view of it, and one
 that depends on no input need have no graph. Where half precision is computed in float32, weights
 may be rounded before they meet the values. The message of a `ValueError` may hold more than the
-numbers that it must hold, such as whole shapes, but at most 16 numbers that stand in no call. A
+numbers that it must hold, such as whole shapes, but at most 16 numbers that appear in no call. A
 function that returns an array is written in NumPy: while it is called, every operator of PyTorch is
 refused.
 

@@ -42,6 +42,11 @@ def reverse(rows, other):
 def fail():
     raise ValueError("width 7, heads 3")
 
+def switch(on, error=None):
+    torch.set_grad_enabled(on)
+    if error:
+        raise ValueError(error)
+
 def several(x):
     return {"a": [x, (x, None)]}, "text", 3
 
@@ -197,6 +202,19 @@ def test_an_exception_crosses_with_its_line(client):
     assert SOURCE.splitlines()[caught.value.line - 1].strip() == (
         'raise ValueError("width 7, heads 3")'
     )
+
+
+def test_a_call_that_leaves_gradients_switched_is_refused_and_the_next_one_is_as_ever(client):
+    x = torch.ones(2, requires_grad=True)
+    for args in [(False,), (False, "width 7"), (False,)]:
+        with pytest.raises(faults.AnswerRaised, match="recording of gradients") as raised:
+            call(client, "switch", *args)
+        assert raised.value.kind == "RuntimeError"
+        assert call(client, "twice", x).requires_grad
+    with torch.no_grad():
+        call(client, "switch", False)  # as it was
+        with pytest.raises(faults.AnswerRaised, match="recording of gradients"):
+            call(client, "switch", True)
 
 
 def test_sys_exit_is_an_exception_like_others(client):

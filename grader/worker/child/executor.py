@@ -19,6 +19,11 @@ from .prelude import run_worker_prelude
 from .raised import FILENAME, describe_worker_error
 from .received_arguments import ReceivedArguments
 
+_SWITCH_LEFT = (
+    "the call left the recording of gradients switched {}. Write `with torch.no_grad():`, which"
+    " puts it back where an error is raised, too"
+)
+
 
 class Executor:
     """Answers requests. A request and its reply are headers of `wire`:
@@ -140,14 +145,19 @@ class Executor:
         kwargs = {
             name: self.received.decode_argument(item) for name, item in request["kwargs"].items()
         }
+        recording = not request.get("no_grad")
         # In the grader's own process a forward pass of its autograd has switched gradients off.
-        with torch.set_grad_enabled(not request.get("no_grad")):
+        with torch.set_grad_enabled(recording):
             function = request["name"] if request["on"] is None else ""
             call = partial(self.rules.call, function, self._find_target(request), *args, **kwargs)
-            if request.get("trace"):
-                result = tracing.record_worker_call(call, self._files, self._recorded)
-            else:
-                result = call()
+            try:
+                if request.get("trace"):
+                    result = tracing.record_worker_call(call, self._files, self._recorded)
+                else:
+                    result = call()
+            finally:
+                if torch.is_grad_enabled() is not recording:
+                    raise RuntimeError(_SWITCH_LEFT.format("off" if recording else "on"))
         if request.get("watch"):
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
