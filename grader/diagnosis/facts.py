@@ -20,6 +20,11 @@ from grader.judging.judge import CheckFailure
 from grader.judging.student import Student
 
 MAX_FACTS = 3  # of one check
+# Facts that only a call with a mask shows.
+_MASK_FACTS = frozenset(
+    ("mask_inverted", "mask_ignored", "hidden_weight", "masked_sum", "hidden_score",
+     "empty_row_not_finite", "empty_row_sum")
+)  # fmt: skip
 
 T = TypeVar("T")
 
@@ -50,12 +55,20 @@ def add_judged_facts(
             if name not in probed:
                 probed[name] = list(_probe_one_name(exercise, name, student, right))
             # An exception or a wrong shape has to do with sizes, if with any of the properties.
-            found += [x for x in probed[name] if differs or x.key.endswith("_only")]
+            found += [
+                x for x in probed[name]
+                if x.key.endswith("_only") or (differs and _may_call_show(x, differs.call))
+            ]  # fmt: skip
         new = tuple(one for one in found if (name, one.key) not in told)[:MAX_FACTS]
         told.update((name, one.key) for one in new)
         return replace(check, diagnosis=replace(known, facts=new)) if new else check
 
     return tuple(map(with_facts, checks))
+
+
+def _may_call_show(one: Fact, call: str) -> bool:
+    """Return whether a call, as it is written, may show a fact: tensors without a mask do not."""
+    return one.key not in _MASK_FACTS or "bool (" in call or "float" not in call
 
 
 def _probe_one_name(

@@ -1,6 +1,6 @@
 """Explains failed checks: the mistake that gives the answer, and where the answer is wrong."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
@@ -50,55 +50,56 @@ def _diagnose_in_time(
 
         # The line is what a bug hunt asks for.
         named = name_mistakes_behind_failures(judge, known, runs, None if exercise.hunts else mend)
-    diagnosed = _keep_first_stages(
+    found = _find_wrong_stages(exercise, plainest, judge, known)
+    diagnosed = tuple(
         replace(c, diagnosis=_diagnose_failed_check(
-            exercise, failures[c.id], judge, known, named[c.id]
+            exercise, failures[c.id], named[c.id], found.get(c.id)
         ))
         if c.id in failures else c
         for c in checks
     )  # fmt: skip
-    shown = show_plainest_failures(exercise, tuple(diagnosed), plainest)
-    shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge, mended)
+    shown = show_plainest_failures(exercise, diagnosed, plainest)
     right = known.right
-    with_facts = facts.add_judged_facts(exercise, shown, plainest, judge.student, right, keeps)
-    return add_small_examples(exercise, with_facts, plainest, judge.student, right)
+    shown = facts.add_judged_facts(exercise, shown, plainest, judge.student, right, keeps)
+    shown = pinned_line.add_pinned_lines(exercise, shown, plainest, judge, mended)
+    return add_small_examples(exercise, shown, plainest, judge.student, right)
 
 
-def _keep_first_stages(checks: Iterable[CheckResult]) -> Iterator[CheckResult]:
-    """Yield checks with each stage kept only at the first check that shows the stage."""
-    told: set[Stage] = set()
-    for check in checks:
-        found = check.diagnosis
-        if found is not None and found.stage in told:
-            yield replace(check, diagnosis=replace(found, stage=None))
+def _find_wrong_stages(
+    exercise: Exercise, shown: Mapping[str, CheckFailure], judge: Judge, known: MistakeCatalogue
+) -> dict[str, Stage]:
+    """Return for each function its first wrong stage, by the first check that can show it.
+
+    shown  the failure that a report shows, by check
+    """
+    found: dict[str, Stage] = {}
+    if known.right is None:
+        return found
+    wrong: dict[str, stages.WrongStage | None] = {}
+    for check, failure in shown.items():
+        differs = failure.fault.differs
+        name = "" if differs is None else differs.call.partition("(")[0]
+        if name not in exercise.functions:
             continue
-        told |= {found.stage} if found is not None and found.stage is not None else set()
-        yield check
+        if name not in wrong:
+            wrong[name] = stages.diagnose_first_wrong_stage(
+                exercise, name, judge.student, known.right
+            )
+        stage = wrong[name]
+        if stage is not None and stage.explains(exercise.functions[name], failure.asked):
+            found[check], wrong[name] = stage.stage, None
+    return found
 
 
 def _diagnose_failed_check(
-    exercise: Exercise, failure: CheckFailure, judge: Judge, known: MistakeCatalogue,
-    named: Named,
-) -> Diagnosis | None:  # fmt: skip
+    exercise: Exercise, failure: CheckFailure, named: Named, stage: Stage | None
+) -> Diagnosis | None:
     mistakes = tuple(NamedMistake(id=m.id, says=m.says, mend=m.mend) for m in named.mistakes)
     differs = failure.fault.differs
     places = () if differs is None else location.locate_judged_errors(
         differs.wrong, location.list_judged_letters(exercise, differs.call, differs.subject)
     )  # fmt: skip
-    found = None if differs is None else _diagnose_stage(exercise, differs.call, judge, known)
-    nothing = not (mistakes or places or found)
+    nothing = not (mistakes or places or stage)
     return None if nothing else Diagnosis(
-        mistakes=mistakes, together=named.together, places=places, stage=found
+        mistakes=mistakes, together=named.together, places=places, stage=stage
     )  # fmt: skip
-
-
-def _diagnose_stage(
-    exercise: Exercise, call: str, judge: Judge, known: MistakeCatalogue
-) -> Stage | None:
-    right = known.right
-    name = call.partition("(")[0]
-    return (
-        None
-        if right is None
-        else stages.diagnose_first_wrong_stage(exercise, name, judge.student, right)
-    )

@@ -70,6 +70,8 @@ def add_pinned_lines(
         if not is_diagnosis_time_left():
             break
         if pinned := find_pinned_line(exercise, failure, judge):
+            if failure is not plainest[failure.check]:  # not the call that is shown
+                pinned = replace(pinned, name="", got=(), right=None)
             return tuple(_add_to_check(c, pinned) if c.id == failure.check else c for c in checks)
     return tuple(checks)
 

@@ -16,7 +16,7 @@ MAX_MORE_CASES = 6  # of a check, that run after its first failure
 SMALL_CALL = 32  # numbers in a call that nothing need be smaller than
 _SHAPE = re.compile(r"\((\d+(?:, ?\d+)*),?\)")
 
-# half precision, a gradient, a mask, how many numbers: the smaller the plainer
+# half precision or the device meta, a gradient, a mask, how many numbers: the smaller the plainer
 Plainness = tuple[int, bool, bool, int]
 
 
@@ -77,6 +77,7 @@ def measure_plainness(fault: StudentFault, last_call: str) -> Plainness:
     differs = fault.differs
     call = last_call if differs is None else differs.call
     precision = 2 if "float16" in call else 1 if "float64" in call else 0  # bfloat16 too
+    precision = 3 if "'meta'" in call else precision  # a device without numbers
     gradient = differs is not None and differs.subject.startswith("gradient")
     return precision, gradient, "bool (" in call, count_call_numbers(call)
 

@@ -7,6 +7,7 @@ as the scores do.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from grader.core.diagnosis_records import Stage
 from grader.core.records import DeclaredFunction, Exercise
-from grader.judging.case import CURRENT_CASE, Case, StudentFault
+from grader.judging.case import CURRENT_CASE, Case, LastCall, StudentFault
 from grader.judging.contract import list_judged_parameters
 from grader.judging.draw import Draw
 from grader.judging.student import Student
@@ -27,9 +28,24 @@ MAX_STAGE_DIFFERENCE = 1e-3
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
+@dataclass(frozen=True, slots=True)
+class WrongStage:
+    """The first stage at which a function differs, and whether only calls with a mask show it."""
+
+    stage: Stage
+    masked: bool
+
+    def explains(self, function: DeclaredFunction, call: LastCall | None) -> bool:
+        """Return whether a failed call can show the stage: one without a mask does not use it."""
+        if not self.masked or call is None:
+            return not self.masked
+        given = dict(zip(list_judged_parameters(function.signature), call.args, strict=False))
+        return (given | call.kwargs).get("keep") is not None
+
+
 def diagnose_first_wrong_stage(
     exercise: Exercise, name: str, student: Student, right: Student
-) -> Stage | None:
+) -> WrongStage | None:
     """Find the first stage at which `student` differs from `right` in the function `name`."""
     function = exercise.functions.get(name)
     if function is None or list_judged_parameters(function.signature)[:3] != ("q", "k", "v"):
@@ -54,9 +70,9 @@ def diagnose_first_wrong_stage(
             if (v is identity or len(got) > 1) and (
                 found := _diagnose_weights(got[-1], wanted[-1])
             ):
-                return found
+                return WrongStage(found, masked=mask is not None)
             if not _is_diagnosis_close(got[0], wanted[0]):
-                return Stage(name="output")
+                return WrongStage(Stage(name="output"), masked=mask is not None)
     except StudentFault:
         pass
     return None

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 DIAGNOSIS_SECONDS = 1.9  # of one answer, for everything that explains its failed checks
-NAMING_SECONDS = 1.7  # of these, for the plainest failures and the names of mistakes
+NAMING_SECONDS = 1.6  # of these, for the plainest failures and the names of mistakes
 PLAINEST_SECONDS = 0.3  # of these, for the plainest failures
 SINGLE_SECONDS = 1.1  # of these, for one mistake that fits everything
 PAIR_SECONDS = 1.2  # of these, for two mistakes at once where a search for what mends comes after

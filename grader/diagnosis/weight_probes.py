@@ -85,7 +85,7 @@ def probe_rows_apart(f: ProbedFunction, right: ProbedFunction, draw: Draw) -> Fa
 def probe_float16(f: ProbedFunction, right: ProbedFunction, draw: Draw) -> Fact | None:
     """float16 gives finite weights where float32 does."""
     rows = torch.tensor([[12.0, 11.0, 12.5], [0.0, 1.0, 2.0], [12.0, 12.0, 12.0]])
-    if distance(f.weigh(rows), right.weigh(rows)) > CLOSE:
+    if not distance(f.weigh(rows), right.weigh(rows)) <= CLOSE:
         return None
     weights = f.weigh(rows.half())
     return None if np.isfinite(weights).all() else fact("float16", score=12.5)

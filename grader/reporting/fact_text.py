@@ -34,8 +34,8 @@ FACT_SENTENCES = {
     "infinity in float16.",
     "axis_ignored": "Along the first axis and along the last the answer is the same.",
     # masks
-    "mask_inverted": "Only keys whose `keep` is False have weight; it should be only those whose "
-    "`keep` is True.",
+    "mask_inverted": "In a row with both, only keys whose `keep` is False have weight; it should "
+    "be only those whose `keep` is True.",
     "mask_ignored": "The weights are the same with a mask and without.",
     "hidden_weight": "A hidden key has weight {weight}; it should have 0.",
     "masked_sum": "Under a mask the weights of a row sum to {sum}, not to 1.",

@@ -56,6 +56,8 @@ def _report_change(pinned: PinnedLine, line: str, words: Words) -> str:
 
 def _report_first_wrong_value(pinned: PinnedLine, line: str, words: Words) -> str:
     got, right = pinned.got, pinned.right
+    if not pinned.name:
+        return words("Line {line} is the first whose value differs from a right answer.", line=line)
     returned = pinned.name.startswith("return")
     name = words("what it returns") if returned else f"`{pinned.name}`"
     if got == () and right in ((), None):

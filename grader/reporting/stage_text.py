@@ -10,18 +10,40 @@ _SHADES = " ░▒▓█"
 _COLUMN_GAP = "   "
 
 
+# Why the scores of the example, 6 tokens of width 4, are so many times too large.
+_FACTORS = {
+    2.0: "as if they were not divided by sqrt(4)",
+    0.5: "as if they were divided by 4 instead of sqrt(4)",
+    (4 / 6) ** 0.5: "as if they were divided by sqrt(6), the number of keys, instead of sqrt(4)",
+}
+
+
 def report_wrong_stage(stage: Stage, words: Words) -> str:
     """Say which stage is the first that is wrong; later stages were not checked."""
     if stage.name == "scores" and stage.factor is not None:
-        return words(
-            "The scores are {factor} times what they should be.", factor=f"{stage.factor:.3g}"
-        )
-    return {
-        "scores": words("The scores are wrong already, before the softmax."),
-        "mask": words("The scores may be right; the mask hides the wrong keys."),
-        "weights": words("The weights of a row are no softmax: they do not sum to 1."),
-        "output": words("The weights are right; what becomes of the values is not."),
-    }[stage.name]
+        said = _report_score_factor(stage.factor, words)
+    else:
+        said = words(_STAGES[stage.name])
+    return words("In an example with 6 tokens of width 4: {said}", said=said)
+
+
+def _report_score_factor(factor: float, words: Words) -> str:
+    much = f"{factor:.3g}"
+    for known, why in _FACTORS.items():
+        if abs(factor / known - 1) < 1e-3:
+            return words(
+                "The scores are {factor} times what they should be, {why}.",
+                factor=much, why=words(why),
+            )  # fmt: skip
+    return words("The scores are {factor} times what they should be.", factor=much)
+
+
+_STAGES = {
+    "scores": "The scores are wrong already, before the softmax.",
+    "mask": "The scores may be right; the mask hides the wrong keys.",
+    "weights": "The weights of a row are no softmax: they do not sum to 1.",
+    "output": "The weights are right; what becomes of the values is not.",
+}
 
 
 def render_stage_weights(stage: Stage, words: Words) -> list[str]:

@@ -120,6 +120,7 @@ def causal(offset=0):
         (SOFTMAX, lambda x, dim=-1: torch.softmax(x - x.mean(0), dim), ["other_rows"]),
         (SOFTMAX, lambda x, dim=-1: torch.softmax(x, -1), ["axis_ignored"]),
         (SOFTMAX, remembering, ["second_call"]),
+        (SOFTMAX, lambda x, dim=-1: torch.full_like(x, math.nan), []),  # not in float16 alone
         (MASKED, masked(fill=-3.0), ["hidden_weight"]),
         (MASKED, masked(fill=0.0), ["hidden_weight"]),
         (MASKED, masked(invert=True), ["mask_inverted"]),
@@ -349,3 +350,14 @@ def test_a_report_tells_facts_once_and_only_without_a_name(graded):
     named = graded("ex01_softmax", right.replace(line, "powers = torch.exp(wide)"))
     found = [c.diagnosis for c in named.checks if c.diagnosis]
     assert found and all(not (d.mistakes and d.facts) for d in found)
+
+
+@pytest.mark.parametrize(
+    ("key", "call", "told"),
+    [("mask_inverted", "f(float32 (2, 3), None, scale=0)", False),
+     ("empty_row_sum", "f(float32 (2, 3), bool (3,))", True),
+     ("mask_ignored", "attention([[1.0]], [[1.0]], [[1.0]], [[True]])", True),
+     ("scale_ignored", "f(float32 (2, 3), None, scale=0)", True)],
+)  # fmt: skip
+def test_what_a_mask_shows_is_told_below_no_call_of_tensors_without_one(key, call, told):
+    assert facts._may_call_show(Fact(key=key), call) is told

@@ -7,8 +7,8 @@ import torch
 
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
-from grader.core.diagnosis_records import Diagnosis, WrongPlaces
-from grader.diagnosis import plainest
+from grader.core.diagnosis_records import Diagnosis, PinnedLine, WrongPlaces
+from grader.diagnosis import pinned_line, plainest
 from grader.judging.agree import agree
 from grader.judging.case import StudentFault, ValueDifference
 from grader.judging.judge import Judge
@@ -110,10 +110,23 @@ def test_calls_are_ordered_from_plain_to_fancy():
         fault("f(float32 (2, 3))", "gradient of input 1"),
         fault("f(float64 (2, 3))"),
         fault("f(bfloat16 (2, 3))"),
+        fault("f(float32 (2, 3), device='meta')"),
     ]
     measured = [plainest.measure_plainness(one, "") for one in calls]
     assert measured == sorted(measured)
     assert len(set(measured)) == len(measured)
+
+
+def test_a_line_that_is_pinned_in_another_case_tells_no_shape_of_it(monkeypatch):
+    judge, _ = judged(halved, (HALF, (2, 3), 1), (SINGLE, (2, 3), 1))
+    pinned = PinnedLine(line=3, name="x", got=(3, 5), right=(3, 5))
+    monkeypatch.setattr(pinned_line, "_has_traced_call_returned", lambda fault: True)
+    monkeypatch.setattr(
+        pinned_line, "find_pinned_line", lambda _, f, j: pinned if f is j.failures[0] else None
+    )
+    shown = plainest.find_plainest_failures(judge)
+    [check] = pinned_line.add_pinned_lines(EXERCISE, judge.results(), shown, judge)
+    assert check.diagnosis.pinned == PinnedLine(line=3, name="", got=(), right=None)
 
 
 def test_the_wrong_places_are_those_of_the_case_that_is_shown():

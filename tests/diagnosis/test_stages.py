@@ -39,6 +39,11 @@ def attention(scores=lambda s: s, mask=lambda s, keep: s.masked_fill(~keep, -tor
     return function
 
 
+def first_stage(*args):
+    found = stages.diagnose_first_wrong_stage(*args)
+    return found and found.stage
+
+
 @pytest.mark.parametrize(
     "answer, stage, factor",
     [
@@ -56,7 +61,7 @@ def attention(scores=lambda s: s, mask=lambda s, keep: s.masked_fill(~keep, -tor
     ],
 )
 def test_the_first_wrong_stage_is_found(answer, stage, factor):
-    found = stages.diagnose_first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
+    found = first_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
     assert (found and found.name) == stage
     if found is not None:
         assert found.factor == (None if factor is None else pytest.approx(factor, rel=1e-3))
@@ -69,9 +74,7 @@ def test_weights_that_are_returned_are_believed_and_the_output_is_not():
         hidden = scores if keep is None else scores.masked_fill(~keep, -torch.inf)
         return torch.softmax(scores, -1) @ v, torch.softmax(hidden, -1)
 
-    found = stages.diagnose_first_wrong_stage(
-        EXERCISE, NAME, student(**{NAME: unmasked_output}), student()
-    )
+    found = first_stage(EXERCISE, NAME, student(**{NAME: unmasked_output}), student())
     assert (found.name, found.got) == ("output", ())
 
 
@@ -81,7 +84,7 @@ def test_a_numpy_function_is_asked_in_arrays():
         weights = powers / powers.sum(-1, keepdims=True)
         return weights @ v, weights
 
-    found = stages.diagnose_first_wrong_stage(
+    found = first_stage(
         EXERCISE, "attention_numpy", student(attention_numpy=attention_numpy), student()
     )
     assert (found.name, found.factor) == ("scores", pytest.approx(2.0, rel=1e-3))
@@ -92,7 +95,7 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
         return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
 
     exercise = catalog.find_catalog_exercise("ex05_causal_mask")
-    found = stages.diagnose_first_wrong_stage(
+    found = first_stage(
         exercise, "causal_attention",
         student(exercise.slug, causal_attention=causal_attention), student(exercise.slug),
     )  # fmt: skip
@@ -102,20 +105,12 @@ def test_where_only_the_output_comes_back_the_weights_are_read_out_of_it():
 @pytest.mark.parametrize("name", ["no_such", "causal_mask"])
 def test_what_is_no_attention_has_no_stages(name):
     exercise = catalog.find_catalog_exercise("ex05_causal_mask")
-    assert (
-        stages.diagnose_first_wrong_stage(
-            exercise, name, student(exercise.slug), student(exercise.slug)
-        )
-        is None
-    )
+    assert first_stage(exercise, name, student(exercise.slug), student(exercise.slug)) is None
 
 
 @pytest.mark.parametrize("answer", [lambda *a, **k: (None, None), lambda *a, **k: 1 / 0])
 def test_what_does_not_answer_has_none_either(answer):
-    assert (
-        stages.diagnose_first_wrong_stage(EXERCISE, NAME, student(**{NAME: answer}), student())
-        is None
-    )
+    assert first_stage(EXERCISE, NAME, student(**{NAME: answer}), student()) is None
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -145,6 +140,18 @@ def test_a_report_tells_a_stage_once(graded):
     assert told_of[0].factor == pytest.approx(2.0, rel=1e-3)
 
 
+def test_a_stage_that_only_a_mask_shows_is_told_below_no_call_without_one(graded):
+    """The given scale is ignored too: its check fails without a mask."""
+    source = (catalog.ROOT / f"solutions/{EXERCISE.slug}.py").read_text("utf-8")
+    before, name, after = source.partition(f"def {NAME}")
+    wrong = after.replace("~keep", "keep").replace(" if scale is None else scale", "")
+    report = graded(EXERCISE.slug, before + name + wrong)
+    failed = [c for c in report.checks if c.why]
+    assert "bool (" not in next(c.why for c in failed if c.id == "test_scale")
+    [told_of] = [c for c in failed if c.diagnosis and c.diagnosis.stage]
+    assert told_of.diagnosis.stage.name == "mask" and "bool (" in told_of.why
+
+
 def test_lists_of_rows_are_looked_at_as_well():
     def unscaled(q, k, v, keep=None):
         return right_one.attention([[2.0 * x for x in row] for row in q], k, v, keep)
@@ -152,6 +159,6 @@ def test_lists_of_rows_are_looked_at_as_well():
     exercise = catalog.find_catalog_exercise("ex00_plain_python")
     right_one = load_solution_to_prove(exercise)
     wrong, right = student(exercise.slug, attention=unscaled), student(exercise.slug)
-    found = stages.diagnose_first_wrong_stage(exercise, "attention", wrong, right)
+    found = first_stage(exercise, "attention", wrong, right)
     assert found and (found.name, found.factor) == ("scores", pytest.approx(2.0))
-    assert stages.diagnose_first_wrong_stage(exercise, "attention", right, right) is None
+    assert first_stage(exercise, "attention", right, right) is None

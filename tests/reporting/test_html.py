@@ -79,7 +79,8 @@ def test_every_check_is_a_sentence_with_its_sign_and_points():
         "The weights of a row sum to 0.98, not to 1. The output does not change with the keys. "
         "By hand, with q = [[1]]: output is [[2]], but should be [[3]]. "
         "Line 14 is the first whose value differs from a right answer: scores is (2, 4), should be (2, 3). "
-        "The scores may be right; the mask hides the wrong keys. " + MAPS,
+        "In an example with 6 tokens of width 4: The scores may be right; the mask hides the wrong keys. "
+        + MAPS,
         "· waiting: What own_c asks. 0/2 blocked by: What own_b asks.",
         "○ not run: What own_d asks. –/2 needs CUDA",
     ]

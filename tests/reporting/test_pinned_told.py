@@ -21,13 +21,14 @@ SENTENCE = f"{FIRST}`scores` is (2, 4), should be (2, 3)."
 @pytest.mark.parametrize(
     "changes, english, chinese",
     [
-        ({}, SENTENCE, "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 是 (2, 4)，应为 (2, 3)。"),
+        ({}, SENTENCE, "从第 14 行起，算出的值与正确答案不同：`scores` 是 (2, 4)，应为 (2, 3)。"),
         ({"right": (2, 4)}, f"{FIRST}`scores` is (2, 4), as it should be, but with other numbers.",
-         "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 的形状 (2, 4) 是对的，数值不对。"),
+         "从第 14 行起，算出的值与正确答案不同：`scores` 的形状 (2, 4) 是对的，数值不对。"),
         ({"right": None, "name": "return[0]"}, f"{FIRST}what it returns is (2, 4).",
-         "第 14 行是第一个算出的值与正确答案不同的地方：返回值是 (2, 4)。"),
+         "从第 14 行起，算出的值与正确答案不同：返回值是 (2, 4)。"),
         ({"got": (), "right": ()}, f"{FIRST}`scores` is another number.",
-         "第 14 行是第一个算出的值与正确答案不同的地方：`scores` 是另一个数。"),
+         "从第 14 行起，算出的值与正确答案不同：`scores` 是另一个数。"),
+        ({"name": "", "got": (), "right": None}, f"{FIRST[:-2]}.", "从第 14 行起，算出的值与正确答案不同。"),
         ({"change": "COMPARISON", "text": "keep = j < i"},
          "Line 14, `keep = j < i`: with another comparison there, this check passes.",
          "第 14 行 `keep = j < i`：只要换一个比较符号，这项检查就能通过。"),
@@ -35,7 +36,7 @@ SENTENCE = f"{FIRST}`scores` is (2, 4), should be (2, 3)."
          "Line 14, `y = x.sum(-1, True)`: with `True` left out, this check passes.",
          "第 14 行 `y = x.sum(-1, True)`：只要去掉 `True` ，这项检查就能通过。"),
         ({"cell": 4}, SENTENCE.replace("14", "14 of cell 4"),
-         "第 14（单元格 4）行是第一个算出的值与正确答案不同的地方：`scores` 是 (2, 4)，应为 (2, 3)。"),
+         "从第 14（单元格 4）行起，算出的值与正确答案不同：`scores` 是 (2, 4)，应为 (2, 3)。"),
     ],
 )  # fmt: skip
 def test_each_sentence_is_there_in_both_languages(changes, english, chinese):
