@@ -18,6 +18,7 @@ from grader.judging import describe
 from grader.judging.case import Rule, StudentFault, ValueDifference, fail_check, find_case
 from grader.judging.tolerance import Difference, as_judged_numbers, judge_numbers, judge_within
 from grader.worker.child.raised import VALUE_ERROR_MARK
+from grader.worker.child.upstream import sum_weighted_answer
 from reference.expected import Array, Expected, f64, largest
 
 Answer = Tensor | Array
@@ -160,7 +161,10 @@ def inputs_left_alone() -> Iterator[None]:
 
 
 def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor, ...]:
-    """Return the gradients of `inputs` for the gradient `upstream` of a student's `output`."""
+    """Return the gradients of `inputs` for the gradient `upstream` of a student's `output`.
+
+    An `upstream` that is one number, expanded, reaches the submission expanded, as after a sum.
+    """
     name, call = find_case().origin(output)
     if not output.requires_grad:
         raise fail_check(f"no gradient flows through {name}: its graph was cut on the way", call)
@@ -170,7 +174,7 @@ def backward(output: Tensor, *inputs: Tensor, upstream: Tensor) -> tuple[Tensor,
     if not output.is_floating_point():
         dtype = describe.describe_value(output)
         raise fail_check(f"{name} is {dtype}, through which no real gradient flows", call)
-    total = (output * upstream.to(output.dtype)).sum()  # its gradient for output is upstream
+    total = sum_weighted_answer(output, upstream.to(output.dtype))
     grads = torch.autograd.grad(total, inputs, allow_unused=True, retain_graph=True)
     for number, (x, g) in enumerate(zip(inputs, grads, strict=True), 1):
         given = find_case().name_learning(x, number)

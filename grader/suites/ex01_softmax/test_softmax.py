@@ -89,14 +89,15 @@ def layouts_agree(student, draw, name):
 
 
 def changed_agree(student, draw, name, dtypes, learns=(False,)):
-    """One tensor whose numbers change between two calls, then an answer that its caller changes:
-    the first answer stays, and the next one is computed anew, along any dimension."""
+    """One tensor whose numbers change places between two calls, then an answer that its caller
+    changes: the first answer stays, and the next one is computed anew, along any dimension."""
     draw.hard(Hard.CHANGED)
     softmax, right = getattr(student, name), getattr(reference, name)
     for dtype, dim, learning in product(dtypes, (-1, 0), learns):
-        x = for_function(name, draw.normal(3, 5, dtype=dtype).requires_grad_(learning))
+        x = draw.integers(-8, 8, 3, 5).to(dtype) / 4  # whose sum is the same in any order
+        x = for_function(name, x.requires_grad_(learning))
         with lasting(softmax, x, dim), torch.no_grad():
-            x *= -2
+            x[:] = x[[2, 0, 1]][:, [3, 0, 4, 1, 2]]
             with torch.set_grad_enabled(learning):
                 agree(softmax(x, dim), right(x, dim))
         if not learning:
@@ -134,6 +135,7 @@ def hard_scores_agree(student, draw, name, bound):
         weights_agree(student, name, x.mT, 0)
     if bound == 100.0:
         weights_agree(student, name, faint(draw, 24.0))
+        weights_agree(student, name, crowded(draw, 79.3))
 
 
 def faint(draw, below, dtype=float32):
@@ -146,6 +148,11 @@ def faint(draw, below, dtype=float32):
     return x
 
 
+def crowded(draw, level, dtype=float32):
+    """A row of 20,000 scores near a level at which exp holds each power, and not their sum."""
+    return level + draw.normal(20_000, scale=0.1, dtype=dtype)
+
+
 def float64_agrees(student, draw, name):
     for shape in SHAPES:
         x = draw.normal(*shape, dtype=float64)
@@ -156,6 +163,7 @@ def float64_agrees(student, draw, name):
     for x in layouts(draw, float64):
         weights_agree(student, name, x)
     weights_agree(student, name, faint(draw, 33.0, float64))
+    weights_agree(student, name, crowded(draw, 701.0, float64))
 
 
 def half_agrees(student, draw, name, dtype):
@@ -201,11 +209,21 @@ def gradient_agrees(student, draw, x, dim, upstream=None):
     agree(got, expected, says="gradient of x")
 
 
+def gradient_of_a_constant_is_zero(student, x, dim):
+    """Weights sum to 1, so that what grows with all of them alike has the gradient 0, but for the
+    rounding errors of float32. It comes as after sum(): one number, expanded."""
+    constant = torch.tensor(1000.0, dtype=x.dtype, device=x.device).expand(x.shape)
+    [got] = backward(student.softmax(x.requires_grad_(), dim), x, upstream=constant)
+    says = "gradient of x for 1000 times the sum of all weights"
+    agree(got, torch.zeros_like(x, requires_grad=False), says, within=0.001)
+
+
 def half_gradients_agree(student, draw, dtype):
     """Gradients along two dimensions, and of rows whose products half precision cannot hold: they
     are too small for it, or their sum is too large."""
     for dim in -1, 0:
         gradient_agrees(student, draw, draw.normal(3, 4, 17, dtype=dtype), dim)
+        gradient_of_a_constant_is_zero(student, draw.normal(40, 45, dtype=dtype), dim)
     x, upstream = draw.normal(2, 4097, scale=0.1), 1e-4 + draw.normal(2, 4097, scale=2e-5)
     x[:, 0] += math.log(4096)
     upstream[:, 0] = 0.0
@@ -304,6 +322,9 @@ def test_gradient(student, draw):
         for x in hard_sizes(draw, kind):
             for dim in all_dims(x):
                 gradient_agrees(student, draw, x, dim)
+    gradient_of_a_constant_is_zero(student, draw.normal(3, 5), -1)
+    for dim in -1, 0:
+        gradient_agrees(student, draw, draw.normal(4, 1).expand(4, 5), dim)
     for sizes in draw.hard(Hard.LONG, {"B": 0, "Lq": 0}, **ORDINARY):
         gradient_agrees(student, draw, draw.normal(*sizes.values()), -1)
     first, other = (draw.normal(3, 5).requires_grad_() for _ in range(2))

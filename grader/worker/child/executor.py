@@ -18,6 +18,7 @@ from .held_tensors import HeldObject, hold_worker_tensors, list_worker_tensors
 from .prelude import run_worker_prelude
 from .raised import FILENAME, describe_worker_error
 from .received_arguments import ReceivedArguments
+from .upstream import sum_weighted_answer
 
 _SWITCH_LEFT = (
     "the call left the recording of gradients switched {}. Write `with torch.no_grad():`, which"
@@ -207,9 +208,8 @@ class Executor:
         gradients = [self.received.decode_value(item) for item in request["gradients"]]
         for leaf in leaves:
             leaf.grad = None
-        # The gradient of sum(x * g) is g; handed over as such, g makes torch import sympy first.
         sums = [
-            (x * g).sum().double()
+            sum_weighted_answer(x, g).double()
             for x, g in zip(results, gradients, strict=True)
             if g is not None and x.requires_grad
         ]

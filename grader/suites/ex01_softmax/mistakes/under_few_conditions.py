@@ -15,12 +15,14 @@ from ..test_softmax import (
     test_numpy_large_scores,
     test_numpy_precisions,
     test_numpy_values,
+    test_precisions,
     test_values,
 )
 from .shared import (
     HALVES,
     is_last,
     raised,
+    shifted,
     shifted_array,
     shifted_array_in_place,
     softmax_of_array,
@@ -395,3 +397,104 @@ def gradient_of_the_last_call(x, dim=-1):
     Keep what the backward pass needs by ctx.save_for_backward, or use PyTorch's own operators.
     """
     return LastWeights.apply(raised(x), dim).to(x.dtype)
+
+
+@mistake(of="softmax", caught_by=test_large_scores)
+def small_scores_not_shifted(x, dim=-1):
+    """The maximum is not subtracted where exp can hold each power; the sum of a long row is inf.
+
+    Subtract the maximum, always: then no power is above 1, and no sum above the length.
+    """
+
+    def less(wide, dim):
+        return shifted(wide, dim) if wide.numel() and wide.abs().max() > 88 else wide
+
+    return softmax_of_tensor(x, dim, shift=less)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_large_scores)
+def small_scores_not_shifted_numpy(x, axis=-1):
+    """The maximum is not subtracted where exp can hold each power; the sum of a long row is inf.
+
+    Subtract the maximum, always: then no power is above 1, and no sum above the length.
+    """
+
+    def less(wide, axis):
+        return shifted_array(wide, axis) if wide.size and np.abs(wide).max() > 80 else wide
+
+    return softmax_of_array(x, axis, shift=less)
+
+
+@mistake(of="softmax_numpy", caught_by=test_numpy_axis)
+def kept_by_sum_numpy(x, axis=-1, kept={}):  # noqa: B006 (the mistake)
+    """The weights are kept for the next array with the same sum, which may be in another order.
+
+    Compute them anew: a sum does not tell two arrays apart.
+    """
+    sums = x.shape, x.dtype, axis, float(x.sum()), float((x * x).sum())
+    return kept.setdefault(sums, softmax_of_array(x, axis)).copy()
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def expanded_without_a_graph(x, dim=-1):
+    """A row that is one score, expanded, gets equal weights from torch.full, which has no gradient.
+
+    Let the formula do it: equal scores get equal weights by themselves.
+    """
+    if x.stride(dim) == 0 and x.shape[dim] > 1:
+        return torch.full_like(x, 1 / x.shape[dim])
+    return softmax_of_tensor(x, dim)
+
+
+class RoundedWeights(torch.autograd.Function):
+    """A softmax that keeps its weights as they are given back, for the backward pass."""
+
+    @staticmethod
+    def forward(ctx, x, dim):
+        weights = softmax_of_tensor(x, dim)
+        ctx.dim = dim
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx, grad):
+        [weights] = ctx.saved_tensors
+        weighted = raised(grad) * raised(weights)
+        less = weighted - raised(weights) * weighted.sum(ctx.dim, keepdim=True)
+        return less.to(grad.dtype), None
+
+
+@mistake(of="softmax", caught_by=test_precisions)
+def gradient_of_rounded_weights(x, dim=-1):
+    """The backward pass reads weights that are rounded to half precision, and do not sum to 1.
+
+    Save the weights in float32, or use PyTorch's own operators on what .float() gives.
+    """
+    return RoundedWeights.apply(x, dim)
+
+
+class ChangesItsUpstream(torch.autograd.Function):
+    """A softmax whose backward pass writes into the gradient that it is given."""
+
+    @staticmethod
+    def forward(ctx, wide, dim):
+        weights = softmax_of_tensor(wide, dim)
+        ctx.dim = dim
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx, grad):
+        [weights] = ctx.saved_tensors
+        grad -= (grad * weights).sum(ctx.dim, keepdim=True)
+        return grad.mul_(weights), None
+
+
+@mistake(of="softmax", caught_by=test_gradient)
+def upstream_changed_in_place(x, dim=-1):
+    """The backward pass writes into the gradient that it is given, which after sum() is one number,
+    expanded.
+
+    Write grad = grad - total instead of grad -= total: the gradient belongs to autograd.
+    """
+    return ChangesItsUpstream.apply(raised(x), dim).to(x.dtype)
