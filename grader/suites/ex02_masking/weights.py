@@ -49,6 +49,13 @@ def faint_scores_count(student, draw, dtype, below):
         agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask))
 
 
+def crowded_scores_agree(student, draw, dtype, level):
+    """Compare weights in a row of 20,000 scores whose powers exp holds, but not their sum."""
+    scores, keep = level + draw.normal(20_000, scale=0.1, dtype=dtype), draw.keep(20_000, share=0.9)
+    for mask in keep, None:
+        agree(student.masked_softmax(scores, mask), reference.masked_softmax(scores, mask))
+
+
 def changed_agree(student, draw, dtype, learns):
     """Compare answers to scores and masks that change between two calls: the first answer stays,
     and the next one is computed anew, even if a caller wrote into the first."""

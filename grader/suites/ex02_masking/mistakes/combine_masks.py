@@ -312,3 +312,16 @@ def combined_in_one_place(*masks, places={}):  # noqa: B006 (that is the mistake
     """
     joined = combined(*masks)
     return joined if len(given(masks)) < 2 else written_over(places, joined)
+
+
+@mistake(of="combine_masks", caught_by=test_combine_masks)
+def single_number_skipped(*masks):
+    """A mask of one number that keeps everything is skipped like None, and None may come back.
+
+    Skip None only: a mask without dimensions is a mask.
+    """
+
+    def choose(masks):
+        return [mask for mask in given(masks) if mask.dim() or mask.is_meta or not mask]
+
+    return combined(*masks, choose=choose)

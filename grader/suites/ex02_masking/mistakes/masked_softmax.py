@@ -959,3 +959,17 @@ def long_rows_in_tiles_in_half_precision(scores, keep):
         return masked(scores, keep)
     tiles = zip(scores.split(64, -1), keep.split(64, -1), strict=True)
     return torch.cat([masked(*tile) for tile in tiles], -1)
+
+
+@mistake(of="masked_softmax", caught_by=test_large_scores)
+def small_scores_not_shifted(scores, keep):
+    """The maximum is not subtracted where exp can hold each power; the sum of a long row is inf.
+
+    Subtract the maximum, always, or call torch.softmax, which does.
+    """
+
+    def less(hidden, scores, dim):
+        kept = hidden.detach().masked_fill(hidden == -torch.inf, 0.0).abs()
+        return shifted(hidden, scores, dim) if kept.numel() and kept.max() > 85 else hidden
+
+    return masked(scores, keep, shift=less)

@@ -273,3 +273,25 @@ def last_place_in_bytes(lengths, max_len):
     Compare places with the lengths themselves: places < lengths.
     """
     return padding(lengths, max_len, seen=lambda places, ends: places <= ends - 1)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def lengths_in_int16(lengths, max_len):
+    """The lengths are counted in int16, which ends at 32,767.
+
+    Leave the lengths in their dtype; the comparison takes two dtypes.
+    """
+    return padding(lengths.short(), max_len)
+
+
+@mistake(of="padding_mask", caught_by=test_padding_mask)
+def compared_in_half_precision(lengths, max_len):
+    """Positions and lengths are compared in float16, which does not hold every number above 2048.
+
+    Compare whole numbers: torch.arange(max_len) < lengths.
+    """
+
+    def count(lengths, max_len):
+        return counted(lengths, max_len).half()
+
+    return padding(lengths.half(), max_len, count=count)
