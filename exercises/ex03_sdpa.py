@@ -1,4 +1,4 @@
-# Skeleton ex03_sdpa 7c3863818fc3c45d. The lesson: docs/lessons/ex03_sdpa.en.md
+# Skeleton ex03_sdpa 67294c63b7f1e982. The lesson: docs/lessons/ex03_sdpa.en.md
 """Scaled dot-product attention: write the bodies, then run `make grade EX=ex03_sdpa`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules, scipy, PyTorch in
@@ -33,9 +33,10 @@ def attention_numpy(
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    Scores may be hundreds apart, and as low as -1e32. float64 is computed in float64; float16 is
-    computed in float32, from the first product on: 256 * 256 must not overflow. Nothing is
-    remembered from call to call.
+    Scores may be hundreds apart, and as low as -1e32; no score is too large or too low for the
+    digits of its weight, if `q k^T` fits the dtype that is computed in. float64 is computed in
+    float64; float16 is computed in float32, from the first product on: 256 * 256 must not overflow.
+    Nothing is remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in NumPy.")
 
@@ -64,8 +65,9 @@ def scaled_dot_product_attention(
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    q, k and v may be the same tensor. Scores may be hundreds apart, and as low as -1e32. float64 is
-    computed in float64; half precision is computed in float32, from the first product on: 256 * 256
-    must not overflow. Nothing is remembered from call to call.
+    q, k and v may be the same tensor. Scores may be hundreds apart, and as low as -1e32; no score
+    is too large or too low for the digits of its weight, if `q k^T` fits the dtype that is computed
+    in. float64 is computed in float64; half precision is computed in float32, from the first
+    product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
     """
     raise NotImplementedError("Mix the values by how well each key matches the query, in PyTorch.")

@@ -246,9 +246,10 @@ def attention_numpy(
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    Scores may be hundreds apart, and as low as -1e32. float64 is computed in float64; float16 is
-    computed in float32, from the first product on: 256 * 256 must not overflow. Nothing is
-    remembered from call to call.
+    Scores may be hundreds apart, and as low as -1e32; no score is too large or too low for the
+    digits of its weight, if `q k^T` fits the dtype that is computed in. float64 is computed in
+    float64; float16 is computed in float32, from the first product on: 256 * 256 must not overflow.
+    Nothing is remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)
@@ -314,9 +315,10 @@ def scaled_dot_product_attention(
     raises  ValueError, naming both numbers, if the widths of `q` and `k` or the lengths of `k` and
             `v` differ
 
-    q, k and v may be the same tensor. Scores may be hundreds apart, and as low as -1e32. float64 is
-    computed in float64; half precision is computed in float32, from the first product on: 256 * 256
-    must not overflow. Nothing is remembered from call to call.
+    q, k and v may be the same tensor. Scores may be hundreds apart, and as low as -1e32; no score
+    is too large or too low for the digits of its weight, if `q k^T` fits the dtype that is computed
+    in. float64 is computed in float64; half precision is computed in float32, from the first
+    product on: 256 * 256 must not overflow. Nothing is remembered from call to call.
     """
     ### BEGIN SOLUTION
     _check_shapes(q, k, v)

@@ -3,7 +3,7 @@
 import copy
 from itertools import product
 
-from torch import bfloat16, float16, float32, float64
+from torch import bfloat16, finfo, float16, float32, float64
 
 import reference
 from grader.judging import Hard, lasting, on_meta, rejects, same, untouched
@@ -23,8 +23,10 @@ def leaves_inputs_alone(draw, name, attend):
     for dtype in dtypes if name != "attention_numpy" else [float16, float32, float64]:
         tensors, keep = inputs(draw, ((2,), 4, 5, 3, 3), dtype), draw.keep(2, 4, 5)
         keep[0, 1] = False
+        info = finfo(dtype)
+        tensors[0][0, 0, 0] = info.smallest_normal * info.eps  # half of it is 0: no way back
         *given, keep = for_function(name, *tensors, keep)
-        for options in {"scale": 0.7}, {"keep": keep}:
+        for options in {"scale": 0.5}, {"keep": keep}:
             first = untouched(lambda given=given, options=options: attend(*given, **options))
             for again, before in zip(attend(*given, **options), first, strict=True):
                 same(again, before)
@@ -74,9 +76,16 @@ def refuses_misfits(draw, name, attend):
     q, k, v, keep = for_function(name, *inputs(draw, ((2,), 4, 5, 3, 3)), draw.keep(2, 4, 5))
     for mask in None, keep:
         for width in 2, 1, 4, 2, draw.integer(20, 99):
-            [narrow] = for_function(name, draw.normal(2, 5, width))
-            rejects(lambda mask=mask, x=narrow: attend(q, x, v, mask, 2.0), 3, width)
+            [wide] = for_function(name, draw.normal(2, 5, width))
+            rejects(lambda mask=mask, x=wide: attend(q, x, v, mask, 2.0), 3, width)
         for length in 4, 1, 7, 4, draw.integer(20, 99):
-            [short] = for_function(name, draw.normal(2, length, 3))
-            rejects(lambda mask=mask, x=short: attend(q, k, x, mask, 2.0), 5, length)
+            [other] = for_function(name, draw.normal(2, length, 3))
+            rejects(lambda mask=mask, x=other: attend(q, k, x, mask, 2.0), 5, length)
         right_in_value(attend(q, k, v, mask), getattr(reference, name)(q, k, v, mask))
+    none = q[:, :0], k[:, :0], v[:, :0]  # no queries, no keys
+    for misfits in (q[:0], wide[:0], v[:0]), (none[0], wide, v), (q, wide[:, :0], none[2]):
+        rejects(lambda misfits=misfits: attend(*misfits), 3, width)
+    for misfits in (q[:0], k[:0], other[:0]), (none[0], k, other):
+        rejects(lambda misfits=misfits: attend(*misfits), 5, length)
+    rejects(lambda: attend(q, none[1], other), 0, length)
+    rejects(lambda: attend(q, k, none[2]), 5, 0)

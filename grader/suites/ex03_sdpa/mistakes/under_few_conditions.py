@@ -31,6 +31,7 @@ from .shared import (
     attention,
     attention_of_arrays,
     chosen,
+    fit,
     hidden,
     hidden_in_array,
     raised,
@@ -510,3 +511,52 @@ def mask_made_on_the_cpu(q, k, v, keep=None, scale=None):
     if keep is None:
         keep = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
     return attention(q, k, v, keep, scale)
+
+
+@also_of_arrays(caught_by=test_numpy_mask)
+@mistake(of="scaled_dot_product_attention", caught_by=test_empty_rows)
+def single_number_no_mask(q, k, v, keep=None, scale=None):
+    """A mask of one number is taken for no mask, though it may hide everything.
+
+    Ask `keep is None` only: a mask without dimensions is a mask.
+    """
+    if keep is not None and keep.ndim == 0:
+        keep = keep | True
+    return attention(q, k, v, keep, scale)
+
+
+@also_of_arrays(caught_by=test_manners)
+@mistake(of="scaled_dot_product_attention", caught_by=test_manners)
+def misfits_not_refused_where_empty(q, k, v, keep=None, scale=None):
+    """Widths and lengths are compared where there are numbers only, and answers that are empty or
+    zeros come back for the rest.
+
+    Compare the shapes first, whatever they hold: nothing fits less for being empty.
+    """
+
+    def check(q, k, v):
+        if 0 not in (*q.shape, *k.shape, *v.shape):
+            fit(q, k, v)
+
+    if 0 in (*q.shape, *k.shape, *v.shape):
+        k, v = k[..., : v.shape[-2], :1], v[..., : k.shape[-2], :]
+        return attention(q[..., :1], k, v, keep, scale, check=check)
+    return attention(q, k, v, keep, scale, check=check)
+
+
+@mistake(of="attention_numpy", caught_by=test_manners)
+def scaled_in_place_and_divided_back_numpy(q, k, v, keep=None, scale=None):
+    """q is scaled in place and divided back, which loses digits of numbers near 0.
+
+    Write q * scale, which makes a new array.
+    """
+
+    def score(q, k, scale):
+        if not scale or not q.flags.writeable or np.may_share_memory(q, k):
+            return q @ k.mT * scale
+        q *= scale
+        scores = q @ k.mT
+        q /= scale
+        return scores
+
+    return attention_of_arrays(q, k, v, keep, scale, score=score)
