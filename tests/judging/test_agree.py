@@ -233,6 +233,14 @@ def test_backward_gives_the_gradients():
     assert torch.equal(got, torch.full_like(X, 3.0))
 
 
+def test_backward_hands_over_one_number_expanded():
+    x, given = X.clone().requires_grad_(), []
+    y = x * 3
+    y.register_hook(lambda gradient: given.append(gradient.stride()))
+    [got] = backward(y, x, upstream=torch.tensor(2.0).double().expand(X.shape))
+    assert torch.equal(got, torch.full_like(X, 6.0)) and given == [(0, 0)]
+
+
 def test_backward_says_where_no_gradient_flows():
     x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
     with pytest.raises(StudentFault, match="no gradient flows through out"):
