@@ -109,8 +109,8 @@ def agree_on_hard_scores(student, draw, names):
 def agree_with_any_scale(student, draw, *names):
     """Compare scales of 0 and below, for fewer, as many and more queries than keys."""
     draw.hard(Hard.OPTIONS)
-    for q_len in (1, 5, 9, 12):
-        q, k, v = qkv(draw, Lq=q_len)
+    for q_len, width in ((1, 5), (5, 5), (9, 5), (9, 6), (12, 5)):  # 9 keys, whose width is 6
+        q, k, v = qkv(draw, Lq=q_len, Dv=width)
         options = options_of(draw, names, q, k)
         for scale in (0.0, 0, -0.7, 0.125, 2):
             agree_output(student, q, k, v, scale=scale, **options)

@@ -1,5 +1,6 @@
 """Checks scores that half precision cannot tell apart, scores below any fill, single gradients."""
 
+import math
 from functools import partial
 
 import torch
@@ -104,6 +105,29 @@ def large_keys_hidden(student, draw, device, dtype):
         agree(output, right, says=f"output (fused={fused}, a hidden key and value are huge)")
         [got] = backward(output, leaf, upstream=upstream)
         agree(got, of_x, says=f"gradient of x (fused={fused}, a hidden key and value are huge)")
+
+
+def small_weight_counts(student, draw, device, dtype):
+    """Compare answers in which a weight of exp(-60), or of exp(-300) in float64, counts for its
+    large value: with a mask and without, and of both paths of a module."""
+    low, value = (300, 1e130) if dtype is torch.float64 else (60, 1e26)
+    score = float(draw.integer(low, low + 9))
+    right = math.exp(-score) * value
+    x = torch.tensor([[-score, value], [0.0, 0.0]], dtype=dtype, device=device)
+    k, v, q = x[None, :, :1], x[None, :, 1:], torch.ones_like(x[None, :1, :1])
+    for keep in None, torch.ones(1, 2, dtype=torch.bool, device=device):
+        output = student.fast_attention(q, k, v, keep)
+        says = "output for a small weight and a large value"
+        agree(output, torch.full_like(output, right), says=says, within=1e-3 * right)
+        ones = torch.tensor([[2.0, 0.0]], dtype=dtype, device=device).expand(2, 2)  # over sqrt(4)
+        module, _, tokens = one_head(student, draw, device, ones, x)
+        for fused in (True, False):
+            module.fused = fused
+            output = module(tokens, keep)
+            says = f"output (fused={fused}, a small weight and a large value)"
+            exact = torch.zeros_like(tokens)
+            exact[..., 1] = right
+            agree(output, exact, says=says, within=1e-3 * right)
 
 
 def x_learns_alone(student, draw, device):

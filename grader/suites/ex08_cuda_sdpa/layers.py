@@ -103,14 +103,17 @@ def agree_when_converted(module, oracle, x):
 
 
 def two_paths(module, x):
-    """Fail if the two paths agree to the last bit: two paths would round differently."""
-    outputs = []
-    for fused in (True, False):
-        module.fused = fused
-        outputs.append(module(x))
+    """Fail if the two paths agree to the last bit, with gradients or without: two paths would round
+    differently."""
     problem = "the outputs with fused=True and fused=False are equal to the last bit: to set fused "
     problem += "changes nothing, for two paths would round differently"
-    expect(not torch.equal(*outputs), problem)
+    for learns in (True, False):
+        outputs = []
+        for fused in (True, False):
+            module.fused = fused
+            with torch.set_grad_enabled(learns):
+                outputs.append(module(x))
+        expect(not torch.equal(*outputs), problem)
 
 
 def agree_in_dtype(student, draw, device, dtype, options):

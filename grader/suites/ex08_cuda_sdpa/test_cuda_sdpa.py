@@ -159,6 +159,8 @@ def test_precision(student, draw, device, dtype, names):
     if names == ():
         layers.agree_on_hard_scores(student, draw, device)
         extremes.module_agrees(student, draw, device, dtype)
+        if dtype not in HALVES:
+            extremes.small_weight_counts(student, draw, device, dtype)
         if dtype is not float32:
             both = {"qkv_bias": True, "qk_norm": True}
             layers.agree_in_dtype(student, draw, device, dtype, both)
@@ -185,6 +187,7 @@ def test_backend(student, draw, dtype):
             for n, m in ((0, Lk), (Lq, 0), (0, 0)):
                 few = {name: x if x is True else x[..., :n, :m] for name, x in options.items()}
                 kernels.agree_backend(student, q[..., :n, :], k[..., :m, :], v[..., :m, :], **few)
+    kernels.agree_backend(student, q, k, v, keep=draw.keep(1, 7) & False)  # hidden, but there
     many = qkv(draw, dtype, group=3, B=1, H=1025, Lq=0, Lk=2)  # copies of groups, not of heads
     kernels.agree_backend(student, *many)
     draw.hard(Hard.SAME)

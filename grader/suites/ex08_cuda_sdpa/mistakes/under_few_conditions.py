@@ -97,6 +97,34 @@ def sign_of_the_scale_dropped(q, k, v, keep=None, causal=False, scale=None, bias
     return correct(q, k, v, keep, causal, scale, bias)
 
 
+@mistake(of="fast_attention", caught_by=test_causal)
+def operator_given_any_scale(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Where q, k and v have one shape, is_causal=True and the scale go to the operator as they come:
+    a scale that is 0 or negative gives NaN.
+
+    Put the sign into the queries, -q with -scale; and for a scale of 0, 0 * q with the scale 1.
+    """
+    if causal and keep is None and bias is None and q.shape == k.shape == v.shape and q.ndim == 4:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    return correct(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_precision)
+def small_weights_cut(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """With a mask, weights below 1e-12 are set to 0.
+
+    Leave the weights as they are: a small one counts where its value is large.
+    """
+    if keep is None:
+        return correct(q, k, v, keep, causal, scale, bias)
+
+    def weigh(scores, keep):
+        weights = softmax_weights(scores, keep)
+        return weights.masked_fill(weights < 1e-12, 0.0)
+
+    return written_out(q, k, v, keep, causal, scale, bias, weigh)
+
+
 @mistake(of="fast_attention", caught_by=test_precision)
 def maximum_begins_with_zero(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """The maximum of a row begins with 0, so that far below 0 all exponentials become 0.
@@ -195,6 +223,17 @@ def math_with_a_mask(q, k, v, keep=None, causal=False):
     """
     if keep is not None:
         return "math: flash takes no mask"
+    return best_backend(q, k, v, keep, causal)
+
+
+@mistake(of="best_backend", caught_by=test_backend)
+def math_if_all_is_hidden(q, k, v, keep=None, causal=False):
+    """With a mask that hides every key the answer is math, as if there were no keys.
+
+    The kernel takes that mask like any other. Only the lengths decide: flash.
+    """
+    if keep is not None and not keep.any() and k.shape[-2]:
+        return "math: nothing is left to attend to"
     return best_backend(q, k, v, keep, causal)
 
 
@@ -538,6 +577,34 @@ def masks_without_the_batch(q, k, v, keep=None, causal=False, scale=None, bias=N
     if keep is not None and keep.ndim == 5 and keep.shape[0] == 1 < q.shape[0]:
         keep = keep[:, :1] if keep.shape[-3] == keep.shape[-2] == 1 else keep
     return correct(q, k, v, keep, causal, scale, bias)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class WrittenOutWithoutGradients(TwoPaths):
+    """The fast path is taken only where gradients are on: under torch.no_grad() `fused` changes
+    nothing.
+
+    The path depends on `fused` alone.
+    """
+
+    def attend(self, q, k, v, keep):
+        fast = self.fused and torch.is_grad_enabled()
+        return (self.fast if fast else self.slow)(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_precision)
+class SlowSmallWeightsCut(TwoPaths):
+    """The slow path sets weights below 1e-12 to 0.
+
+    Leave the weights as they are: a small one counts where its value is large.
+    """
+
+    def slow(self, q, k, v, keep):
+        def weigh(scores, keep):
+            weights = scores.softmax(-1) if keep is None else softmax_weights(scores, keep)
+            return weights.masked_fill(weights < 1e-12, 0.0)
+
+        return written_out(q, k, v, keep, False, None, None, weigh)
 
 
 @mistake(of="FusedAttention", caught_by=test_module)
