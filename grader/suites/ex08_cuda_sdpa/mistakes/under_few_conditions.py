@@ -99,7 +99,7 @@ def sign_of_the_scale_dropped(q, k, v, keep=None, causal=False, scale=None, bias
 
 @mistake(of="fast_attention", caught_by=test_causal)
 def operator_given_any_scale(q, k, v, keep=None, causal=False, scale=None, bias=None):
-    """Where q, k and v have one shape, is_causal=True and the scale go to the operator as they come:
+    """Where q, k and v have one shape, is_causal=True and the scale go to the operator as they are:
     a scale that is 0 or negative gives NaN.
 
     Put the sign into the queries, -q with -scale; and for a scale of 0, 0 * q with the scale 1.
