@@ -1,4 +1,4 @@
-# Skeleton ex09_gradients 07ba11cb1c150391. The lesson: docs/lessons/ex09_gradients.en.md
+# Skeleton ex09_gradients 822ba17bc4bdcbf3. The lesson: docs/lessons/ex09_gradients.en.md
 """Gradients by hand: write the bodies, then run `make grade EX=ex09_gradients`.
 
 Not allowed: torch, scipy, jax, autograd. Derive the formulas and write them with NumPy's matrix
@@ -37,8 +37,8 @@ def attention_backward(
     returns (dq, dk, dv), each with the shape of what it belongs to, in the dtype of all inputs;
             float16 is computed in float32, so that nothing overflows, float64 in float64. Scores
             may be thousands. Hidden keys (1e30 in them or in their values), and queries that see
-            nothing, have no influence and get zeros. Inputs of any strides, and empty ones, are
-            left as they are; one array may be passed several times
+            nothing, have no influence and get zeros. Inputs of any strides, and empty ones (no
+            batch, or no query), are left as they are; one array may be passed several times
     """
     raise NotImplementedError(
         "Turn the gradient of the output into the gradients of queries, keys and values."

@@ -235,8 +235,8 @@ def attention_backward(
     returns (dq, dk, dv), each with the shape of what it belongs to, in the dtype of all inputs;
             float16 is computed in float32, so that nothing overflows, float64 in float64. Scores
             may be thousands. Hidden keys (1e30 in them or in their values), and queries that see
-            nothing, have no influence and get zeros. Inputs of any strides, and empty ones, are
-            left as they are; one array may be passed several times
+            nothing, have no influence and get zeros. Inputs of any strides, and empty ones (no
+            batch, or no query), are left as they are; one array may be passed several times
     """
     ### BEGIN SOLUTION
     scale = q.shape[-1] ** -0.5 if scale is None else scale

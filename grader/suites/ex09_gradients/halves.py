@@ -31,3 +31,10 @@ def large_without_the_scale(draw):
     v = 256 * torch.stack([sign[:4], -sign[:4]])
     grad = draw.integers(6, 8, 2, 4).to(float16) / 8 * sign[:4]
     return arrays(q, k, v, grad)
+
+
+def values_beyond_100(draw):
+    """Outputs of 100 and a little, whose rounding adds up to as much as the gradients are."""
+    q, k, v, grad = (draw.normal(n, 1) for n in (33, 5, 5, 33))
+    wide = (x.expand(-1, 128) for x in (100 + v, grad / 8))
+    return arrays(*(x.to(float16) for x in (q, 1 + k.abs(), *wide)))

@@ -1,6 +1,6 @@
 """What goes wrong on the way back through softmax and attention, by name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -888,3 +888,65 @@ def double_scores_clamped(q, k, v, grad_output, keep=None, scale=None):
     weights /= weights.sum(-1, keepdims=True)
     dq, dk, _ = plain_attention_backward(q, k, v, grad_output, keep, scale)
     return dq, dk, turned(weights) @ grad_output
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def output_rounded(q, k, v, grad_output, keep=None, scale=None):
+    """The sum of each row is taken from the output, which was rounded to float16 first.
+
+    Keep the output in float32, or sum weights times their gradients.
+    """
+    way = back(q, k, v, grad_output, keep, scale)
+    output = raised((way.weights @ way.v).astype(q.dtype))
+    total = (way.grad * output).sum(-1, keepdims=True)
+    ds = way.weights * (way.dp - total)
+    return replace(way, ds=ds)()
+
+
+@mistake(of="attention_backward", caught_by=test_half_precision)
+def scale_of_zero_lost_in_half(q, k, v, grad_output, keep=None, scale=None):
+    """float16 is passed on in float32, with `scale or ...`: a scale of 0 becomes 1/sqrt(D).
+
+    Ask whether it is None: 0 is a number like any other.
+    """
+    scale = scale or None if q.dtype == np.float16 else scale
+    return back(q, k, v, grad_output, keep, scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_float64)
+def small_weights_cut(q, k, v, grad_output, keep=None, scale=None):
+    """Weights below 1e-12 are set to 0.
+
+    Leave the weights as they are: a small one counts where a gradient is large.
+    """
+
+    def weigh(q, k, keep, scale):
+        weights = plain_weights(q, k, keep, scale)
+        return np.where(weights < 1e-12, weights.dtype.type(0), weights)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
+@mistake(of="attention_backward", caught_by=test_scale)
+def large_values_taken_for_hidden(q, k, v, grad_output, keep=None, scale=None):
+    """Values beyond 1e20 are set to 0, as if they were hidden.
+
+    keep alone says what is hidden, and a weight of 0 silences any value.
+    """
+    v = np.where(np.abs(v) < 1e20, v, v.dtype.type(0))
+    return back(q, k, v, grad_output, keep, scale)()
+
+
+@mistake(of="attention_backward", caught_by=test_manners)
+def leading_axes_flattened(q, k, v, grad_output, keep=None, scale=None):
+    """Leading axes become one with reshape(-1, Lq, D), which fails where there are no queries.
+
+    np.matmul takes any leading axes as they are; or name the size of the first axis.
+    """
+    shapes = [x.shape for x in (q, k, v)]
+    if keep is not None:
+        keep = np.broadcast_to(keep, (*q.shape[:-1], k.shape[-2]))
+        keep = keep.reshape(-1, *keep.shape[-2:])
+    flat = [x.reshape(-1, *x.shape[-2:]) for x in (q, k, v, grad_output)]
+    found = back(*flat, keep, scale)()
+    return tuple(x.reshape(shape) for x, shape in zip(found, shapes, strict=True))

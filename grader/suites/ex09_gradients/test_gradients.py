@@ -12,7 +12,13 @@ from reference import ex09_gradients as reference
 from reference import raised
 from reference.ex03_sdpa import exact_attention
 
-from .halves import arrays, halves_that_cancel, large_without_the_scale, small_products
+from .halves import (
+    arrays,
+    halves_that_cancel,
+    large_without_the_scale,
+    small_products,
+    values_beyond_100,
+)
 
 ROWS = [(4, 4), (5,), (2, 3, 17), (1,), (3, 1), (9, 65)]
 SIZES = {  # leading dimensions, Lq, Lk, D, Dv
@@ -129,6 +135,7 @@ def test_float64(student, draw, masked):
     for i, name in enumerate(("dq", "dk", "dv")):
         found = slopes(loss, [q, k, v], i)
         agree(got[i], found, says=f"{name} (by finite differences)", within=1e-7)
+    small_weight_counts(student, draw, keep)
     gradients_agree_together(student, draw, float64)
 
 
@@ -151,8 +158,8 @@ def test_scale(student, draw, masked):
     for scores in draw.scores(6, 40).values():  # the queries choose them, row by row
         q, k = arrays(torch.eye(6, device=scores.device), scores.mT)
         mask = draw.keep(6, 40).cpu().numpy() if masked else None
-        for sign in 1.0, -1.0:
-            gradients_agree(student, [q, sign * k, v, grad], mask, sign)
+        for sign, size in (1.0, 1.0), (-1.0, 1e21):  # any seen value counts
+            gradients_agree(student, [q, sign * k, size * v, grad], mask, sign)
 
 
 @check(points=1, needs=[test_values])
@@ -218,7 +225,11 @@ def test_half_precision(student, draw):
         for keep in None, mask.cpu().numpy():
             expected = raised(reference.attention_backward, *tensors, keep, scale)
             each_agrees(student.attention_backward(*tensors, keep, scale), expected)
-    for given in halves_that_cancel(draw), large_without_the_scale(draw):
+    for given in (
+        halves_that_cancel(draw),
+        large_without_the_scale(draw),
+        values_beyond_100(draw),
+    ):
         each_agrees(
             student.attention_backward(*given), raised(reference.attention_backward, *given)
         )
@@ -250,6 +261,7 @@ def test_manners(student, draw, dtype):
         [x[:, ::-1] for x in (*tensors, keep)],
         [np.broadcast_to(x[:1], x.shape) for x in (*tensors, keep)],
         [x[:0] for x in (*tensors, keep)],
+        [x if i in (1, 2) else x[:, :0] for i, x in enumerate((*tensors, keep))],  # no queries
     ]
     for *strided, mask in views:
         gradients_agree(student, strided, mask)
@@ -284,6 +296,17 @@ def low_scores_agree(student, draw):
             *_, right = (wide if dtype is float16 else reference.attention_backward)(*given)
             right = right._replace(magnitude=float(np.abs(given[3]).max()))
             agree(student.attention_backward(*given)[2], right, says="dv for scores far below 0")
+
+
+def small_weight_counts(student, draw, keep):
+    """Compare the gradient of a value of weight exp(-300), where that of the output is large;
+    without a mask, if `keep` is None."""
+    score = float(draw.integer(300, 309))
+    k, q, large = np.array([[-score], [0.0]]), np.ones((1, 1)), np.full((1, 1), 1e130)
+    mask = None if keep is None else np.ones((1, 2), bool)
+    _, _, dv = student.attention_backward(q, k, 0 * k, large, mask)
+    right = np.exp(-score) * large
+    agree(dv[:1], right, says="dv for a small weight", within=1e-3 * float(right[0, 0]))
 
 
 def weights_and_gradient(draw, *shape, dtype):
