@@ -243,7 +243,7 @@ def test_hidden_keys(student, draw, device, dtype, Hk):
     ("case", "bias"),
     [
         ((2, 2, 3, 5, 4), False), ((2, 1, 6, 17, 4), True), ((2, 6, 1, 1, 4), False),
-        ((2, 2, 3, 17, 4), True), (Hard.ONE, True), (Hard.LONG, False),
+        ((2, 2, 3, 70, 4), True), (Hard.ONE, True), (Hard.LONG, False),
     ],
 )  # fmt: skip
 def test_layer(student, draw, device, case, bias):
@@ -254,7 +254,7 @@ def test_layer(student, draw, device, case, bias):
         module, oracle = layers(student, draw, device, heads, s["D"], bias)
         x = draw.normal(s["B"], s["L"], oracle.plain.w_q.in_features)
         agree(module(x), oracle(x))
-        if s["L"] > 64:
+        if s["L"] > 99:
             continue
         keep = draw.keep(s["B"], heads[0] * heads[1], s["L"], s["L"])
         agree(module(x, keep=keep), oracle(x, keep=keep))

@@ -725,3 +725,17 @@ class KeysOfTheFirstCall(Layer):
             return super().forward(x, keep)
         finally:
             self.w_k.weight.data = weight
+
+
+@mistake(of="GroupedQueryAttention", caught_by=test_layer)
+class FirstRowsOfTheMask(Layer):
+    """Queries are taken 64 at a time, and all parts get the first rows of the mask.
+
+    Cut a mask that has a row for each query like the queries.
+    """
+
+    def attend(self, q, k, v, keep):
+        if keep is None or keep.ndim < 2 or keep.shape[-2] <= 64:
+            return attended(q, k, v, keep)
+        parts = [attended(x, k, v, keep[..., : x.shape[-2], :]) for x in q.split(64, -2)]
+        return torch.cat(parts, -2)
