@@ -55,12 +55,15 @@ def _inverted(old, new):
     return torch.exp(new - _finite(old))
 
 
-def _pass(pieces, values, shrink=_factor, shrink_output=None, start=-torch.inf, base=_finite):
+def _pass(
+    pieces, values, shrink=_factor, shrink_output=None, start=-torch.inf, base=_finite,
+    grow=torch.maximum,
+):  # fmt: skip
     """The right loop over tiles of scores, but for the steps that are given."""
     top = torch.full_like(pieces[0][..., 0], start)
     total, output = torch.zeros_like(top), 0.0
     for scores, value in zip(pieces, values, strict=True):
-        new_top = torch.maximum(top, scores.amax(-1))
+        new_top = grow(top, scores.amax(-1))
         powers = torch.exp(scores - base(new_top)[..., None])
         factors = [f(top, base(new_top)) for f in (shrink, shrink_output or shrink)]
         total = total * factors[0] + powers.sum(-1)
@@ -774,3 +777,32 @@ def no_maximum_without_gradients(q, k, v, causal=False, scale=None, block_size=6
     total = powers.sum(-1)
     zero = torch.where(total == 0, -torch.inf, torch.zeros_like(total))
     return _end(q, zero, total, powers @ values)
+
+
+@mistake(of="flash_attention", caught_by=test_scores)
+def maximum_seldom_taken(q, k, v, causal=False, scale=None, block_size=64):
+    """A new maximum is taken only where it exceeds the old one by 80: powers of up to exp(80)
+    overflow beside large values.
+
+    Take every new maximum, or leave out only those that are higher by a few.
+    """
+    grow = lambda old, new: torch.where(new > old + 80, new, old)  # noqa: E731
+    return _flash(q, k, v, causal, scale, block_size, grow=grow)
+
+
+@mistake(of="merge_partials", caught_by=test_merge)
+def weights_rounded_to_the_outputs(a, b):
+    """The weights, and the sum of the weighted outputs, are in the half precision of the outputs.
+
+    Compute in float32, and convert the output alone, at the end.
+    """
+    return _weighted(a, b, [weight.to(a[0].dtype) for weight in _shares(a, b)])
+
+
+@mistake(of="merge_partials", caught_by=test_merge)
+def low_parts_left_out(a, b):
+    """A part whose lse is below -1e30 counts as one that saw nothing.
+
+    Only -inf says so: scores may be as low as -1e32.
+    """
+    return plain_merge_partials(*((x, y.masked_fill(y < -1e30, -torch.inf)) for x, y in (a, b)))

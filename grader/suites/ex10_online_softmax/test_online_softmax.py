@@ -128,9 +128,16 @@ def test_online_manners(student, draw, dtype):
 def test_merge(student, draw, shape, dtype):
     """merge_partials weights both outputs by exp(lse) and returns the lse of both, however large
     they are and whichever is larger; output and lse keep their dtypes."""
-    for spread in (0.5, 3.0, 100.0):
+    for spread in (0.5, 100.0, 3.0):
         a, b = (part(draw, *shape, dtype=dtype, spread=spread) for _ in "ab")
         agree(student.merge_partials(a, b), reference.merge_partials(a, b))
+    low = -1e32 * (1 + a[1].abs())  # that of very low scores
+    agree(student.merge_partials((a[0], low), (b[0], 2 * low)), (a[0], low))
+    if dtype == float16:  # of its largest numbers, only float32 holds the weighted sum
+        most = torch.full_like(a[0], torch.finfo(dtype).max)
+        output, lse = student.merge_partials((most, a[1]), (most, b[1]))
+        agree(output, most)
+        agree(lse, reference.merge_partials(a, b)[1])
 
 
 @check(points=1, needs=[test_merge])
@@ -235,16 +242,19 @@ def test_sizes(student, draw, kind):
 @pytest.mark.parametrize("causal", [False, True])
 def test_scores(student, draw, device, causal):
     """flash_attention takes a scale as it is given (0 or negative), causal or not, and scores that
-    rise, that fall, that are all far below 0, and that jump by hundreds from tile to tile."""
+    rise, that fall, that are all far below 0, and that jump from tile to tile, by hundreds or by
+    tens beside values of 1e25."""
     draw.hard(Hard.OPTIONS)
     for scale in (0.0, -0.3, 0.125, 2):
         q, k, v = inputs(draw, (2,), 9, 17, 8, 5, float32)
         answer = student.flash_attention(q, k, v, causal, scale, 4)
         agree(answer, reference.flash_attention(q, k, v, causal, scale))
     one_each = torch.eye(6, device=device)  # query i chooses row i of the scores
-    for scores in draw.scores(6, 70).values():
+    higher = draw.normal(6, 70) + 40.0 * (torch.arange(70, device=device) > 15)
+    asked = [*((scores, 1.0) for scores in draw.scores(6, 70).values()), (higher, 1e25)]
+    for scores, size in asked:
         for block_size in (1, 16):
-            q, k, v = one_each, scores.mT, draw.normal(70, 3)
+            q, k, v = one_each, scores.mT, draw.normal(70, 3, scale=size)
             answer = student.flash_attention(q, k, v, causal, 1.0, block_size)
             agree(answer, reference.flash_attention(q, k, v, causal, 1.0))
 
