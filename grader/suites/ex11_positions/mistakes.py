@@ -823,3 +823,45 @@ def frames_and_rows_exchanged(x, grid, base=BASE):
     _coordinates(x, grid)
     row, frame, column = plain_coordinates((grid[1], grid[0], grid[2]), x.device)
     return _on_grid(x, (frame, row, column), _counts(x), base)
+
+
+@mistake(of="sinusoidal_embedding", caught_by=test_sinusoidal_positions)
+def embedded_positions_of_int32(positions, dim, base=BASE):
+    """Whole positions are lowered to int32, in which 2**31 and beyond become others.
+
+    Convert to the dtype of the angles and to no other.
+    """
+    whole = not positions.is_floating_point()
+    return plain_sinusoidal_embedding(positions.to(torch.int32) if whole else positions, dim, base)
+
+
+@mistake(of="apply_rope", caught_by=test_float64)
+def whole_positions_through_float32(x, positions, base=BASE, interleaved=True):
+    """Whole positions become float32 for a float64 x, too: 2**24 + 1 becomes 2**24.
+
+    Convert them to the dtype of the angles at once.
+    """
+    positions = positions if positions.is_floating_point() else positions.float()
+    return plain_apply_rope(x, positions, base, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def first_text_asked_of_no_texts(x, positions, base=BASE, interleaved=True):
+    """Where all texts have the same positions those of the first are taken, and an empty batch has
+    no first.
+
+    Leave (B, L) as it is: of no texts come no angles.
+    """
+    if positions.ndim == 2 and (positions == positions[:1]).all():
+        positions = positions[0]
+    return plain_apply_rope(x, positions, base, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_manners)
+def graph_cut_where_nothing_turns(x, positions, base=BASE, interleaved=True):
+    """Where all positions are 0 a detached x is returned: its gradient is lost.
+
+    Turn by angles of 0 as by any others.
+    """
+    answer = plain_apply_rope(x, positions, base, interleaved)
+    return answer if positions.any() else answer.detach()

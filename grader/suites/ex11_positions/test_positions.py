@@ -73,6 +73,10 @@ def test_sinusoidal_positions(student, draw, dtype):
     for positions in (some, draw.integers(30_000, 60_000, 5, 13).to(dtype), some.mT, some[:0]):
         answer = untouched(lambda p=positions: student.sinusoidal_embedding(p, 16))
         agree(answer, reference.sinusoidal_embedding(positions, 16))
+    if dtype is int64:
+        far = draw.integers(30_000, 60_000, 6) * 2**18  # which float32 holds, and int32 does not
+        expected = reference.sinusoidal_embedding(far, 2)  # whose angle is the position itself
+        agree(student.sinusoidal_embedding(far, 2), expected._replace(magnitude=1.0))
     for dim in 7, 2 * draw.integer(10, 49) + 1:
         rejects(lambda n=dim: student.sinusoidal_embedding(some, n), dim)
 
@@ -159,7 +163,7 @@ def test_float64(student, draw, device, start):
         )
     agree(student.rope_3d(x, (1, 2, 3)), reference.rope_3d(x, (1, 2, 3)))
     if not start:
-        far = draw.integers(30_000, 60_000, 6) * 2**18  # further than int32 counts
+        far = draw.integers(30_000, 60_000, 6) * 2**18 + 1  # which int32 and float32 do not hold
         pair = x[..., :2]  # whose angle is the position itself, without a rounding error
         agree(student.apply_rope(pair, far), reference.apply_rope(pair, far))
         together.embeddings_agree_together(student, draw, float64)
@@ -195,17 +199,19 @@ def test_rope_manners(student, draw, interleaved, dtype):
         together.ropes_agree_at_the_ends(student, draw)
         return
     wide, places = draw.normal(1, 3, 6, 8, dtype=dtype), draw.normal(6, 2, scale=50)[:, 0]
-    xs = wide, draw.strided(2, 3, 6, 8, dtype=dtype), wide.expand(2, 3, 6, 8), wide[:0]
-    for x, positions in zip(xs, (places, places.double(), places.to(int32), places), strict=True):
+    xs = wide, draw.strided(2, 3, 6, 8, dtype=dtype), wide.expand(2, 3, 6, 8), wide[:0], wide[:0]
+    at = places, places.double(), places.to(int32), places, places.expand(0, 6)
+    for x, positions in zip(xs, at, strict=True):
         answer = untouched(
             lambda x=x, p=positions: student.apply_rope(x, p, interleaved=interleaved)
         )
         agree(answer, reference.apply_rope(x, positions, interleaved=interleaved))
     upstream, given = draw.normal(1, 3, 6, 8, dtype=dtype), {"interleaved": interleaved}
-    [right] = reference.apply_rope_gradients(wide, places, **given, upstream=upstream)
-    output = student.apply_rope(wide.requires_grad_(), places, **given)
-    [got] = backward(output, wide, upstream=upstream)
-    agree(got, right, says="gradient of x")
+    for positions in places, torch.zeros_like(places):
+        [right] = reference.apply_rope_gradients(wide, positions, **given, upstream=upstream)
+        output = student.apply_rope(wide.requires_grad_(), positions, **given)
+        [got] = backward(output, wide, upstream=upstream)
+        agree(got, right, says="gradient of x")
     x, few = draw.normal(2, 6, 8, dtype=dtype), draw.integers(60, 120, 6).to(int8)
     agree(student.apply_rope(x, few, **given), reference.apply_rope(x, few, **given))
     draw.hard(Hard.CHANGED)

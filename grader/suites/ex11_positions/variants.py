@@ -141,7 +141,7 @@ def tables_of_numpy(x, positions, base=10000.0, interleaved=True):
     places = positions.detach().cpu().double().numpy()
     angles = places[..., None] * np.power(base, -np.arange(0, width, 2) / width)
     if places.ndim == 2:
-        angles = angles.reshape(len(angles), *(1,) * (x.ndim - 3), -1, width // 2)
+        angles = np.expand_dims(angles, tuple(range(1, x.ndim - 2)))
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos, sin = (torch.from_numpy(f(angles)).to(x.device, wide) for f in (np.cos, np.sin))
     a, b = (x[..., ::2], x[..., 1::2]) if interleaved else x.tensor_split(2, -1)
