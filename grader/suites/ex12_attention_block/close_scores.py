@@ -81,6 +81,35 @@ def each_learns_alone(draw, module, right, *inputs, keep=None):
     module.requires_grad_(True)
 
 
+def small_weight_counts(student, draw, device, dtype, name, option):
+    """Compare outputs in which a weight of exp(-60), or of exp(-300) in float64, counts for its
+    large value, with a mask and without, in self-attention, and in text and image.
+
+    A token's first two places make its key, and the third its value. The first key alone has a
+    product with the queries, which are all alike.
+    """
+    score, value = (300.0, 1e130) if dtype is torch.float64 else (60.0, 1e26)
+    crosses = name == "CrossAttention"
+    module, right = pair(student, draw, device, name, 4, 1, option, dtype=dtype)
+    state = {part: torch.zeros_like(x) for part, x in right.state_dict().items()}
+    for part, weight in state.items():
+        if "norm" in part:  # that of the queries makes 2 of the bias
+            weight += score / 2 if part == "norm_q.weight" else 1.0
+        elif part.startswith("k") and part.endswith("weight"):
+            weight[:2, :2] = torch.eye(2)
+        elif part.startswith("v") and part.endswith("weight"):
+            weight[2, 2] = 1.0
+    state["q.bias"][0], state["o.weight"][2, 2] = -score, 1.0
+    _load(module, right, state)
+    x = torch.tensor([[2.0, 0.0, value, 0.0], [0.0, 2.0, 0.0, 0.0]], dtype=dtype, device=device)
+    inputs = (x[None], x.repeat(5, 1)[None])[: 1 + crosses]
+    expected = torch.from_numpy(right(*inputs).exact).to(x)
+    says, within = "output for a small weight and a large value", 1e-3 * float(expected.max())
+    keep = torch.ones(1, 10 - option if crosses else 2, dtype=torch.bool, device=device)
+    for masks in (), (keep,):
+        agree(module(*inputs, *masks), expected, says=says, within=within)
+
+
 def _load(module, right, state):
     module.load_state_dict(state, strict=False)
     right.load_state_dict(state)

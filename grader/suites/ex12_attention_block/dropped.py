@@ -8,6 +8,7 @@ from .modules import gradients_agree, pair
 
 DROPPED = 0.3
 SHAPES = {"padding": "B11L", "heads": "HLL", "rows": "BHLL"}
+PAIRS = 64  # fewer are not looked at; in a right answer all are alike once in 10**13 times
 FAR = 6  # standard deviations; a right answer is as far away twice in a thousand million times
 
 
@@ -87,6 +88,7 @@ class OpenWeights:
             alike = (hit | ~there) == (hit | ~there).narrow(axis, 0, 1)
             why = f"every {name} loses the same weights: draw for each weight by itself"
             expect(not bool(alike.all()), why)
+        drawn_apart(hit.transpose(1, 2), there.transpose(1, 2))
         return output
 
     def gradient(self, draw, keep, weights):
@@ -100,6 +102,24 @@ class OpenWeights:
         expected = self.right.gradients(leaf, keep=keep, upstream=upstream)
         gradients_agree(self.module, self.right, output, [leaf], expected, upstream=upstream)
         del self.right.plain.drop  # which the allowances need too
+
+
+def drawn_apart(hit, there):
+    """Fail if (i, j) and (j, i) of tables (B, H, L, L), or neighbours, are always dropped together.
+
+    Two weights that are drawn apart are alike with a chance of 0.625 or less.
+    """
+    upper = torch.ones_like(there[0, 0]).triu(1)
+    pairs = [("(i, j) and (j, i)", hit, hit.mT, there & there.mT & upper)]
+    for name, lost, some in ("keys", hit, there), ("queries", hit.mT, there.mT):
+        for start in 0, 1:
+            first, second = (slice(start + i, lost.shape[-1] - 1 + i, 2) for i in (0, 1))
+            both = some[..., first] & some[..., second]
+            pairs.append((f"two neighbouring {name}", lost[..., first], lost[..., second], both))
+    for names, one, other, both in pairs:
+        apart = int(both.sum()) < PAIRS or bool((both & (one != other)).any())
+        expect(apart, f"the weights of {names} are always dropped together: draw for each weight "
+               "by itself")  # fmt: skip
 
 
 def dropped_together(student, draw, device):

@@ -8,7 +8,7 @@ from grader.judging import Hard, agree, check, expect, gradcheck, lasting, rejec
 from reference import raised
 
 from . import together
-from .close_scores import each_learns_alone
+from .close_scores import each_learns_alone, small_weight_counts
 from .dropped import DROPPED, OpenWeights, dropped_together
 from .given_scores import cross_scores_agree, far, self_scores_agree
 from .long_inputs import long_contexts_agree, long_layers_agree
@@ -240,6 +240,8 @@ def test_self_precision(student, draw, device, fused, dtype):
         self_precision_agrees(student, draw, device, fused, dtype)
         if fused:  # and without, in the same calls
             together.self_agrees_together(student, draw, device, dtype)
+    if dtype.itemsize > 2:
+        small_weight_counts(student, draw, device, dtype, "SelfAttention", False)
 
 
 @check(points=1, needs=[test_rope])
@@ -324,6 +326,8 @@ def test_cross_precision(student, draw, device, image, dtype):
         cross_precision_agrees(student, draw, device, image, dtype)
         if image:  # and without, in the same calls
             together.cross_agrees_together(student, draw, device, dtype)
+    if dtype.itemsize > 2:
+        small_weight_counts(student, draw, device, dtype, "CrossAttention", image)
 
 
 @check(points=1, needs=[test_cross])

@@ -93,7 +93,7 @@ def cross_agrees_together(student, draw, device, dtype):
     """Compare cross-attention and its gradients in a dtype, of all calls where any three meet."""
     calls = draw.combined(
         only={"dtype": dtype},
-        dtype=DTYPES, keep=MASKS[:-1], layout=("strided", "expanded", "same"), mode=MODES,
+        dtype=DTYPES, keep=MASKS, layout=("strided", "expanded", "same"), mode=MODES,
         lengths=((7, 70), (BATCH, BATCH), (1, 0)), image=(0, 4), learns=("all", "one"),
     )  # fmt: skip
     for number, call in enumerate(calls):

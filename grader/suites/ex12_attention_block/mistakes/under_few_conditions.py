@@ -293,3 +293,54 @@ class FewKeysNotDropped(Self):
 
     def drop(self, weights):
         return weights if weights.shape[-1] <= 8 else super().drop(weights)
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class DroppedTwoByTwo(Self):
+    """Neighbouring keys are dropped together: one number is drawn for two weights.
+
+    Draw for each weight by itself: F.dropout does so.
+    """
+
+    def drop(self, weights):
+        ones = torch.ones_like(weights[..., ::2])
+        drawn = super().drop(ones).repeat_interleave(2, -1)
+        return weights * drawn[..., : weights.shape[-1]]
+
+
+@mistake(of="SelfAttention", caught_by=test_dropout)
+class DroppedBothWays(Self):
+    """Key j of query i is dropped where key i of query j is: one number is drawn for two weights.
+
+    Draw for each weight by itself: F.dropout does so.
+    """
+
+    def drop(self, weights):
+        drawn = super().drop(torch.ones_like(weights)).tril()
+        return weights * (drawn + drawn.tril(-1).mT)
+
+
+@mistake(of="SelfAttention", caught_by=test_self_precision)
+class DoubleTinyWeightsLeftOut(Self):
+    """In float64 weights below 1e-12 become 0, and the largest value counts for nothing then.
+
+    Leave the weights as the softmax gives them.
+    """
+
+    def drop(self, weights):
+        tiny = (weights < 1e-12) & (weights.dtype == torch.float64)
+        return super().drop(weights.masked_fill(tiny, 0.0))
+
+
+@mistake(of="CrossAttention", caught_by=test_cross_precision)
+class TinyWeightsOfTextLeftOut(Cross):
+    """Weights below 1e-12 become 0, and the largest value counts for nothing then.
+
+    Leave the weights as the softmax gives them.
+    """
+
+    def attend(self, q, k, v, keep):
+        if q.dtype.itemsize == 2 or not k.shape[-2]:
+            return super().attend(q, k, v, keep)
+        weights = plain_weights(q, self.split(k), keep)
+        return weights.masked_fill(weights < 1e-12, 0.0) @ self.split(v)
