@@ -29,10 +29,12 @@ def never_expanded(student, draw, device):
         heads=(3, 1),
         batch=(2, 1),
         training=(True, False),
+        learns=(True, False),
         rank=(8, 40),  # of less and of more numbers than the keys and values of a token
     ):
         _not_expanded(student, draw, device, float32, **call)
     usual = {"t": 600, "heads": 1, "batch": 1, "q_rank": None, "training": True, "rank": 8}
+    usual["learns"] = False
     for earlier, part in (None, "keys"), (8, "values"):  # a long prompt
         _not_expanded(student, draw, device, float32, earlier, part=part, **usual)
 
@@ -43,13 +45,14 @@ def not_expanded_in(student, draw, device, dtype, absorbed):
     for part in ("keys", "values") if absorbed and dtype in EXPANDED else ():
         for earlier, q_rank in ((8, None), (None, 7)):
             call = {"part": part, "earlier": earlier, "q_rank": q_rank} | usual
+            call["learns"] = earlier is None
             _not_expanded(student, draw, device, dtype, **call)
 
 
 def _not_expanded(
-    student, draw, device, dtype, earlier, t, part, q_rank, heads, batch, training, rank
+    student, draw, device, dtype, earlier, t, part, q_rank, heads, batch, training, learns, rank
 ):
-    """Check one call."""
+    """Check one call; where the weights learn and there is no cache, x does too."""
     sizes = (10, heads, 6, 4, 5, rank, q_rank)
 
     def changed(state):
@@ -57,7 +60,7 @@ def _not_expanded(
         return _apart(state, sizes) | change(state, sizes, EXPANDED[dtype])
 
     layer, right = new_layers(student, draw, device, sizes, dtype, changed)
-    layer.requires_grad_(False)
+    layer.requires_grad_(learns)
     layer.train(training)
     cache = seen = None
     if earlier is not None:
@@ -66,7 +69,7 @@ def _not_expanded(
         latents = _cancelling(draw, batch, earlier, rank, dtype)
         k_ropes = torch.zeros(batch, earlier, 4, dtype=dtype, device=device)
         append(cache, seen, latents, k_ropes)
-    x = _tokens(draw, batch, t, 10, dtype)
+    x = _tokens(draw, batch, t, 10, dtype).requires_grad_(learns and cache is None)
     expected, output = right(x, seen, True), layer(x, cache, True)
     if t > 1:  # the first sees one of a pair, and its values are really infinite
         exact, plain = expected.exact[:, 1:], expected.plain[:, 1:]

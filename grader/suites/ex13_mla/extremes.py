@@ -7,6 +7,7 @@ from grader.judging import Hard, agree, backward
 from reference import ex13_mla as reference
 from reference import raised
 
+from .caches import append, new_caches
 from .cases import NARROW, PLAIN
 from .layers import new_layers, parameters
 
@@ -66,6 +67,35 @@ def low_scores(student, draw, device, dtype, absorbed):
     x = draw.normal(4, 5, PLAIN[0], dtype=dtype)
     x[..., 0] = 1.0
     agree(layer(x, absorbed=absorbed), right(x, absorbed=absorbed), says=LOW)
+    if dtype.itemsize > 2:
+        small_weight_counts(student, draw, device, dtype, absorbed)
+
+
+def small_weight_counts(student, draw, device, dtype, absorbed):
+    """Compare an output in which a weight of exp(-60), or of exp(-300) in float64, counts for its
+    large value.
+
+    The two places of the latent in the cache are its key and its value; that of the token is 0.
+    """
+    score, value = (300.0, 1e130) if dtype is torch.float64 else (60.0, 1e26)
+
+    def change(state):
+        for weight in state.values():
+            weight.zero_()
+        state["q_proj.weight"][0, 0] = state["o_proj.weight"][0, 0] = 1.0
+        state["kv_b_proj.weight"] += torch.eye(2, device=device)
+        return {}
+
+    layer, right = new_layers(student, draw, device, (2, 1, 1, 2, 1, 2), dtype, change)
+    layer.requires_grad_(False)
+    cache, seen = new_caches(student, device, 1, 2, 2, 2, dtype)
+    latent = torch.tensor([[[-score * 3**0.5, value]]], dtype=dtype, device=device)
+    append(cache, seen, latent, 0 * latent)
+    x = torch.tensor([[[1.0, 0.0]]], dtype=dtype, device=device)
+    expected, output = torch.from_numpy(right(x, seen, absorbed).exact), layer(x, cache, absorbed)
+    within = 1e-3 * float(expected.max())
+    says = "output for a small weight and a large value"
+    agree(output, expected.to(x), says=says, within=within)
 
 
 def one_learns_alone(student, draw, device, absorbed):

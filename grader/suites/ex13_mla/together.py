@@ -5,7 +5,7 @@ from torch import bfloat16, float16, float32, float64
 
 from grader.judging import agree, backward, rejects, same, untouched
 
-from .caches import append, new_caches
+from .caches import append, multiply, new_caches
 from .layers import new_layers, parameters
 
 DTYPES = float32, float16, float64, bfloat16
@@ -102,7 +102,7 @@ def chunks_together(student, draw, device, dtype=float32, absorbed=None):
     """Compare texts read in three chunks, in which any three choices meet."""
     for call in draw.combined(
         only={"dtype": dtype},
-        event=("append", "weights", "refusal", "reset"),
+        event=("append", "numbers", "refusal", "reset"),
         dtype=DTYPES,
         chunks=((3, 1, 2), (1, 4)),
         shape=((2, 3), (1, 1)),  # B, H
@@ -134,7 +134,8 @@ def chunked_text(
             happen(draw, event, layer, right, caches, room)
         x, way = draw.normal(shape[0], t, E, dtype=dtype), ways[number % len(ways)]
         expected = right(x, caches[1], way)
-        output = untouched(lambda x=x, way=way: layer(x, caches[0], way))
+        with torch.set_grad_enabled(learns):
+            output = untouched(lambda x=x, way=way: layer(x, caches[0], way))
         agree(output, expected, says=f"after {caches[1].length - t} earlier token(s), output")
         same(caches[0].length, caches[1].length)
 
@@ -150,7 +151,8 @@ def happen(draw, event, layer, right, caches, room):
             new = draw.normal(batch, 2, rank, dtype=dtype), seen.k_ropes[:, -2:] * 0
             for cache in caches:
                 cache.append(*new)
-        case "weights":
+        case "numbers":  # of a weight, and of what lies in the cache
+            multiply(*caches, 0.5)
             getattr(layer, "kv_b_proj.weight.data.mul_")(-2)
             right.multiply("kv_b_proj.weight", -2)
         case "refusal":

@@ -299,3 +299,62 @@ class ForgetsWhileItLearns(Layer):
     def remember(self, latent, k_rope, cache):
         seen = super().remember(latent.detach(), k_rope.detach(), cache)
         return (latent, k_rope) if cache is None or latent.requires_grad else seen
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class NotAbsorbedWhereXLearns(Layer):
+    """Where x needs a gradient absorbed=True is not heard: keys and values are made.
+
+    Go the absorbed way with gradients or without: autograd follows it.
+    """
+
+    def forward(self, x, cache=None, absorbed=False):
+        return super().forward(x, cache, absorbed and not x.requires_grad)
+
+
+@mistake(of=OF, caught_by=test_absorbed_with_cache)
+class ValuesMadeWhereWeightsLearn(Layer):
+    """Where kv_b_proj needs a gradient the absorbed way makes the values of every head.
+
+    Mix the latents, and multiply the mixture by the value matrix.
+    """
+
+    def absorbed(self, q_nope, q_rope, latents, k_ropes):
+        if not (torch.is_grad_enabled() and self.kv_b_proj.weight.requires_grad):
+            return super().absorbed(q_nope, q_rope, latents, k_ropes)
+        w_k, w_v = self.expansion()
+        scores = self.up(q_nope) @ w_k @ latents[:, None].mT
+        scores = scores + self.up(q_rope) @ k_ropes[:, None].mT
+        return self.weights(scores) @ (latents[:, None] @ w_v.mT)
+
+
+@mistake(of=OF, caught_by=test_manners)
+class RemembersWhatLayInTheCache(Layer):
+    """Without gradients a step goes on with its own copy of what lay in the cache one step before.
+
+    Attend to what `append` returns: the cache may hold other numbers now.
+    """
+
+    last = None, None, None
+
+    def remember(self, latent, k_rope, cache):
+        seen = super().remember(latent, k_rope, cache)
+        if cache is None or torch.is_grad_enabled():
+            return seen
+        before, *kept = self.last
+        if before is cache and kept[0].shape[1] == cache.length - 1:
+            seen = [torch.cat([x, y[:, -1:]], 1) for x, y in zip(kept, seen, strict=True)]
+        self.last = cache, *(x.clone() for x in seen)
+        return seen
+
+
+@mistake(of=OF, caught_by=test_manners)
+class TinyWeightsLeftOut(Layer):
+    """Weights below 1e-12 become 0, and the largest value counts for nothing then.
+
+    Leave the weights as the softmax gives them.
+    """
+
+    def weights(self, scores):
+        weights = super().weights(scores)
+        return weights.masked_fill(weights < 1e-12, 0.0)
