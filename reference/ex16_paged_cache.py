@@ -160,7 +160,7 @@ class PagedKVCache:
     def gather(self, sequence: int) -> tuple[Expected, Expected]:
         """Keys and values (H, n, D) of a sequence."""
         both = zip(self.exact[sequence], self.plain.gather(sequence), strict=True)
-        k, v = (Expected(exact, plain, largest(exact)) for exact, plain in both)
+        k, v = (Expected(x, plain, largest(x[np.isfinite(x)])) for x, plain in both)
         return k, v
 
     def length(self, sequence: int) -> int:

@@ -1,5 +1,6 @@
 """Checks close scores of hundreds, scores far below 0, and inputs that learn alone."""
 
+import math
 from functools import partial
 
 import torch
@@ -111,3 +112,22 @@ def each_learns_alone(student, draw, device):
         [got] = backward(output, x, upstream=upstream)
         x.requires_grad_(False)
         agree(got, right, says=f"gradient of {name}, which alone learns")
+
+
+def small_weights_count(student, device, dtype):
+    """Compare outputs in which a weight of exp(-60), or of exp(-300) in float64, counts for its
+    large value, in all three functions."""
+    score, value = (300.0, 1e130) if dtype is float64 else (60.0, 1e26)
+    k, v = (torch.tensor([x, 0.0], dtype=dtype, device=device) for x in (-score, value))
+    ones, bounds = torch.ones_like(k), [torch.tensor([0, n], device=device) for n in (1, 2)]
+    right = torch.full_like(ones[:1], math.exp(-score) * value)
+    says, within = "output for a small weight and a large value", 1e-3 * float(right)
+    both = Both(student, device, 2, 4, 1, 1, dtype)
+    old, new = both.add(), both.add()
+    both.append(old, k[None, :, None], v[None, :, None])
+    for output in (
+        student.paged_attention(ones[:1, None, None], both.cache, [old]),
+        student.ragged_attention(*(x[:, None, None] for x in (ones[:1], k, v)), *bounds),
+        student.chunked_prefill(*(x[None, :, None] for x in (ones, k, v)), both.cache, new, 2),
+    ):
+        agree(output.flatten()[-1:], right, says=says, within=within)

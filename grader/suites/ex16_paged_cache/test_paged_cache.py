@@ -24,6 +24,7 @@ from grader.suites.ex16_paged_cache.close_scores import (
     low_packed_agree,
     low_prompts_agree,
     low_steps_agree,
+    small_weights_count,
     wide_past_agrees,
 )
 from grader.suites.ex16_paged_cache.empty import empty_keep_their_dtype
@@ -120,6 +121,7 @@ def test_pool(student, draw, device, sizes, dtype):
     new, (heads, width) = both.add(), sizes[2:]
     draw.hard(Hard.SAME)
     k = draw.strided(heads, 3, width)
+    k[:, 1] = torch.inf
     both.append(new, k, k)
     both.append(new, k.double(), draw.normal(1, 3, width, dtype=float16).expand(heads, 3, width))
     both.agree()
@@ -218,8 +220,11 @@ def test_paged_batch(student, draw, device, width):
     both.steps(draw, student, batch)
     both.agree_pools()
     with lasting(student.paged_attention, q, both.cache, batch):
-        both.overwrite(draw)
-        both.steps(draw, student, batch, says="output after writing to keys and values")
+        for more in 0, 1:  # tokens since the step before
+            both.overwrite(draw)
+            for number in numbers[: 5 * more]:
+                both.grow(draw, number, more)
+            both.steps(draw, student, batch, says="output after writing to keys and values")
     left = both.free_ends()
     both.overwrite(draw)
     both.steps(draw, student, left, says="output beside NaN in the first and the last block")
@@ -401,6 +406,7 @@ def test_float64(student, draw, device, size):
     if size == 1:
         for low_scores_agree in low_steps_agree, low_packed_agree, low_prompts_agree:
             low_scores_agree(student, draw, device, float64)
+        small_weights_count(student, device, float64)
         ragged_together(student, draw, device, float64)
 
 

@@ -292,3 +292,38 @@ def half_scores_clamped(q, cache, sequences):
         return (scores.softmax(-1) @ v.float()).to(q.dtype)
 
     return _rows(q, cache, sequences, attend)
+
+
+@mistake(of="paged_attention", caught_by=test_paged_batch)
+def newest_token_alone_read(q, cache, sequences):
+    """A step goes on with the keys and values of the step before, and reads the newest token alone.
+
+    The pools may hold other numbers now: read all tokens in every step.
+    """
+    kept = vars(cache).setdefault("kept", {})
+
+    def attend(sequence, q):
+        seen = cache.gather(sequence)
+        old = kept.get(sequence, seen)
+        if old[0].shape[1] == seen[0].shape[1] - 1:
+            seen = [torch.cat([x, y[:, -1:]], 1) for x, y in zip(old, seen, strict=True)]
+        kept[sequence] = seen
+        return unmasked(q[:, None], *seen)[:, 0] if seen[0].shape[1] else 0 * q
+
+    rows = [attend(*one) for one in zip(sequences, q, strict=True)]
+    return torch.stack(rows) if rows else torch.zeros_like(q)
+
+
+@mistake(of="paged_attention", caught_by=test_float64)
+def tiny_weights_left_out(q, cache, sequences):
+    """Weights below 1e-12 become 0, and the largest value counts for nothing then.
+
+    Leave the weights as the softmax gives them.
+    """
+
+    def attend(q, k, v):
+        wide = torch.promote_types(q.dtype, torch.float32)
+        weights = (q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5).softmax(-1)
+        return (weights.masked_fill(weights < 1e-12, 0.0) @ v.to(wide)).to(q.dtype)
+
+    return _rows(q, cache, sequences, attend)

@@ -601,3 +601,14 @@ class PlaceCountedFromTheAppend(PlainPagedKVCache):
     def write(self, rows, k, v):
         size = self.block_size
         super().write([row // size * size + i % size for i, row in enumerate(rows)], k, v)
+
+
+@mistake(of="PagedKVCache", caught_by=test_pool)
+class InfinitiesMadeFinite(PlainPagedKVCache):
+    """gather replaces infinite numbers, so that what it gives is not what the pools hold.
+
+    Only the sequence's own places are read, and those as they are.
+    """
+
+    def gather(self, sequence):
+        return tuple(x.nan_to_num() for x in super().gather(sequence))
