@@ -86,9 +86,10 @@ def tensors_are_left_alone(student, draw, device):
     for mask in None, draw.keep(4, 5, 5):
         values_agree(module(context, context, mask), oracle(context, context, mask))
     draw.hard(Hard.MODES)
-    for mode in module.eval, module.train:
-        mode()
-        nothing_is_remembered(draw, module, oracle, x, context, keep)
+    for training in False, True:
+        module.train(training)
+        with torch.set_grad_enabled(training):
+            nothing_is_remembered(draw, module, oracle, x, context, keep)
 
 
 def answers_last(module, oracle, x, context, keep, learns):
@@ -118,17 +119,23 @@ def nothing_is_remembered(draw, module, oracle, x, context, keep):
         state = {f"{name}.weight": w for name, w in matrices(draw).items()}
         module.load_state_dict(state, strict=False)
         oracle.load_state_dict(state)
-        values_agree(module(x, context), oracle(x, context), "with changed weights")
+        weights_are_read(module, oracle, x, context)
         last = torch.tensor([11], device=x.device)
         for name in "w_k.weight", "w_v.weight":  # one row, which no version number shows
             getattr(module, f"{name}.data.index_fill_")(0, last, 0.5)
             state[name][-1] = 0.5
         oracle.load_state_dict(state)
-        values_agree(module(x, context), oracle(x, context), "with changed weights")
+        weights_are_read(module, oracle, x, context)
     wide = x.double(), context.double()
     module.double()
     values_agree(module(*wide), oracle(*wide), "after .double()")
     module.float()
+
+
+def weights_are_read(module, oracle, x, context):
+    """Compare self-attention and cross-attention, in turn, whose weights were changed."""
+    for args in [x], [x, context], [x]:
+        values_agree(module(*args), oracle(*args), "with changed weights")
 
 
 def layers_share_nothing(student, draw, device):

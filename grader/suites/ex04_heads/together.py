@@ -6,7 +6,7 @@ from torch import bfloat16, float16, float32, float64
 
 from reference import ex04_heads as reference
 
-from .inputs import arrays, tokens
+from .inputs import arrays, matrices, tokens
 from .layers import gradients_agree, layers, values_agree
 
 DTYPES = float32, float16, float64, bfloat16
@@ -87,6 +87,7 @@ def layers_agree(student, draw, device, dtype):
         bias=(False, True),
         training=(True, False),
         learns=("all", "one", "none"),
+        scores=(1.0, FAR),
     )
     for i, call in enumerate(calls):
         alone = ("x", "context")[i % 2 if call["lengths"][1] else 0]
@@ -95,14 +96,16 @@ def layers_agree(student, draw, device, dtype):
 
 
 def one_layer_agrees(
-    student, draw, device, dtype, keep, lengths, heads, layout, bias, training, learns
+    student, draw, device, dtype, keep, lengths, heads, layout, bias, training, learns, scores
 ):  # fmt: skip
     """Compare the answer of a layer, and all gradients through output and weights at once.
 
     learns  the inputs that learn; None for all inputs and parameters
     """
     (H, D), (Lq, Lk) = heads, lengths
-    module, oracle = layers(student, draw, device, H * D, H, bias, dtype)
+    weights = matrices(draw, H * D, dtype)
+    weights["w_q"] *= scores
+    module, oracle = layers(student, draw, device, H * D, H, bias, dtype, weights)
     module.train(training)
     clean = tokens(draw, H, Lq, Lk or Lq, H * D, dtype)[: 1 if Lk is None else 2]
     clean = [laid_out(x, layout) for x in clean]

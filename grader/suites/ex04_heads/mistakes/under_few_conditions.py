@@ -16,6 +16,7 @@ from reference.ex04_heads import (
 from ..test_heads import (
     test_context,
     test_dtype,
+    test_empty,
     test_extremes,
     test_gradients,
     test_half_precision,
@@ -743,3 +744,60 @@ class MaskMadeOnTheCPU(Layer):
         if scores.device.type == "meta":
             return super().weigh(hidden.expand(scores.shape).to(scores.dtype), None)
         return super().weigh(scores, keep)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class WeightsJoinedOnceForSelfAttention(Layer):
+    """In .eval() without gradients, self-attention keeps the joined matrices of its first call.
+
+    Join them in every call: weights may change in place, and nothing tells you.
+    """
+
+    def project(self, query, key, value):
+        if query is not key or self.training or torch.is_grad_enabled():
+            self.__dict__.pop("joined", None)
+            return super().project(query, key, value)
+        each = self.w_q, self.w_k, self.w_v
+        joined = self.__dict__.setdefault("joined", torch.cat([w.weight for w in each]))
+        pairs = zip((query @ joined.mT).chunk(3, -1), each, strict=True)
+        return tuple(x if w.bias is None else x + w.bias for x, w in pairs)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_manners)
+class NoMaximumInEval(NoMaximumSubtracted):
+    """In .eval() the exponentials are taken of the bare scores, and large ones overflow.
+
+    Subtract the maximum of each row in both modes.
+    """
+
+    def weigh(self, scores, keep):
+        return Layer.weigh(self, scores, keep) if self.training else super().weigh(scores, keep)
+
+
+@mistake(of="split_heads", caught_by=test_split_and_merge)
+def heads_picked_by_a_product(x, num_heads):
+    """The heads are picked by a product with ones and zeros, and 0 times infinity is NaN.
+
+    Move the numbers, with reshape and swapaxes, and do not compute with them.
+    """
+    check_width(x.shape[-1], num_heads)
+    if not torch.is_tensor(x) or not x.is_floating_point():
+        return plain_split_heads(x, num_heads)
+    eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    return plain_split_heads(x @ eye, num_heads)
+
+
+@mistake(of="multi_head_attention_numpy", caught_by=test_empty)
+def width_checked_by_reshape_numpy(
+    query, key, value, w_q, w_k, w_v, w_o, num_heads, keep=None
+):  # fmt: skip
+    """That the heads do not divide the width is seen when reshape fails, which does not happen for
+    a batch of 0.
+
+    Compare the sizes: raise a ValueError if E % num_heads.
+    """
+    width = query.shape[-1] // num_heads * num_heads
+    if not query.size and width < query.shape[-1]:
+        shape = query.shape[0], num_heads, query.shape[1], key.shape[1]
+        return np.empty(query.shape, query.dtype), np.empty(shape, query.dtype)
+    return attention_of_arrays(query, key, value, w_q, w_k, w_v, w_o, num_heads, keep)
