@@ -42,12 +42,11 @@ def causal_attention_gradients(
 
 
 def exact_window_mask(q_len: int, k_len: int, window: int) -> Array:
-    """The oracle, one question per query and key; a window of `q_len + k_len` hides no past."""
+    """The oracle, row by row: one slice of keys; a window of `q_len + k_len` hides no past."""
     keep = np.zeros((q_len, k_len), dtype=bool)
     for i in range(q_len):
-        position = i + k_len - q_len
-        for j in range(k_len):
-            keep[i, j] = position - window < j <= position
+        stop = max(i + 1 + k_len - q_len, 0)
+        keep[i, max(stop - window, 0) : stop] = True
     return keep
 
 

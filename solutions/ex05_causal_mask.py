@@ -207,8 +207,8 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
     """Say which keys each query may attend to when it must not look ahead.
 
     q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
-    k_len   number of keys, 0 or more; key j stands at position j. One query may have 70,000 keys:
-            build nothing of (k_len, k_len)
+    k_len   number of keys, 0 or more; key j stands at position j. Two queries may have 200,000
+            keys: build nothing of (k_len, k_len)
     device  where the mask is built; None is PyTorch's default
     returns keep (q_len, k_len), boolean, True = may attend; rows of False where a query
             stands before the first key; a new tensor at every call, which its caller may change
@@ -243,7 +243,8 @@ def sliding_window_mask(
     """Say which keys each query may attend to when it sees the last `window` keys only.
 
     q_len   number of queries, 0 or more; query i stands at position i + k_len - q_len
-    k_len   number of keys, 0 or more; key j stands at position j
+    k_len   number of keys, 0 or more; key j stands at position j. Here, too, two queries may have
+            200,000 keys
     window  how many keys a query sees at most, its own among them; at least 1, and it may be much
             larger than k_len (sys.maxsize, say)
     device  where the mask is built; None is PyTorch's default

@@ -13,13 +13,13 @@ from . import extremes, together
 
 LENGTHS = [
     *[(3, 3), (2, 5), (5, 2), (1, 1), (1, 17), (4, 1), (17, 65), (65, 17)],
-    *[(2, 5001), (1, 40_000)],
+    *[(2, 5001), (2, 200_000)],
 ]
 WINDOWS = [  # Lq, Lk, window
     *[(6, 6, window) for window in (2, 1, 5, 6, 7, 1000)],
     *[(3, 8, window) for window in (1, 3, 8, 9)],
     *[(8, 3, window) for window in (1, 2, 9)],
-    *[(1, 1, 1), (1, 65, 16), (17, 65, 20), (65, 65, 64), (1, 40_000, 33_001)],
+    *[(1, 1, 1), (1, 65, 16), (17, 65, 20), (65, 65, 64), (2, 200_000, 33_001)],
     *[(3, 5, 2**40), (3, 5, sys.maxsize)],
 ]
 SHAPES = [  # leading dimensions, Lq, Lk, width of queries and keys, width of values

@@ -528,6 +528,19 @@ def one_entry_for_all_keys(q_len, k_len, device=None):
     return triangle(q_len, k_len, device)
 
 
+@mistake(of="causal_mask", caught_by=test_causal_mask)
+def last_rows_of_a_square(q_len, k_len, device=None):
+    """For several queries the mask of all keys by all keys is built, and its last rows are taken.
+
+    Build (q_len, k_len) alone: in a long text the square does not fit into memory.
+    """
+    if q_len == 1 or q_len > k_len:
+        return triangle(q_len, k_len, device)
+    return (
+        torch.ones(k_len, k_len, dtype=torch.bool, device=device).tril_()[k_len - q_len :].clone()
+    )
+
+
 @mistake(of="sliding_window_mask", caught_by=test_sliding_window_mask)
 def window_in_int32(q_len, k_len, window, device=None):
     """Positions are int32, in which a window of 2**40 becomes 0.
