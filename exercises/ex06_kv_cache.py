@@ -1,4 +1,4 @@
-# Skeleton ex06_kv_cache 2e0b160113947453. The lesson: docs/lessons/ex06_kv_cache.en.md
+# Skeleton ex06_kv_cache ecce961f91050cee. The lesson: docs/lessons/ex06_kv_cache.en.md
 """The key/value cache: write the bodies, then run `make grade EX=ex06_kv_cache`.
 
 Not allowed: PyTorch's fused attention operator and its attention modules. Write it with matrix
@@ -116,7 +116,7 @@ class CachedAttention(nn.Module):
                 is; B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
                 and x attends to everything in it. If they do not fit, the ValueError of
-                `append` is raised
+                `append` is raised, and the cache stays as it was
         returns the output (B, t, E) in the dtype of x; a cache in another dtype rounds keys and
                 values, and nothing else. Without a cache, gradients flow to x and to the
                 parameters

@@ -400,7 +400,7 @@ class CachedAttention(nn.Module):
                 is; B or t may be 0
         cache   None: x is the whole text. Otherwise the keys and values of x are appended to it,
                 and x attends to everything in it. If they do not fit, the ValueError of
-                `append` is raised
+                `append` is raised, and the cache stays as it was
         returns the output (B, t, E) in the dtype of x; a cache in another dtype rounds keys and
                 values, and nothing else. Without a cache, gradients flow to x and to the
                 parameters

@@ -6,7 +6,17 @@ from functools import partial
 import torch
 from torch import float32, float64
 
-from grader.judging import Hard, agree, backward, expect, expect_shapes, lasting, untouched
+from grader.judging import (
+    Hard,
+    agree,
+    backward,
+    expect,
+    expect_shapes,
+    lasting,
+    rejects,
+    same,
+    untouched,
+)
 from grader.suites.ex06_kv_cache.attention import agree_attention, new_tokens
 from grader.suites.ex06_kv_cache.caches import new_caches
 from reference import ex06_kv_cache as reference
@@ -19,8 +29,11 @@ def parameters(width, bias):
     return {f"w_{w}.{name}": shape for w in "qkvo" for name, shape in shapes.items()}
 
 
-def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
-    """Return the student's layer, and the reference's with the same weights."""
+def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32, scores=1.0):
+    """Return the student's layer, and the reference's with the same weights.
+
+    scores  how many times as large as ordinary ones scores are
+    """
     both = (
         student.CachedAttention(width, heads, *([bias] if bias else [])),
         reference.CachedAttention(width, heads, bias),
@@ -30,16 +43,17 @@ def new_layers(student, draw, device, width, heads, bias, dtype=torch.float32):
     unasked = [] if bias else [x for x in parameters(width, True) if x.endswith("bias")]
     for name, value in zip(unasked, both[0].read_each(unasked), strict=True):
         expect(value is None, f"{name} is there, but no bias was asked for")
-    load(draw, both, width, bias, dtype)
+    load(draw, both, width, bias, dtype, scores)
     return both
 
 
-def load(draw, both, width, bias, dtype=float32):
+def load(draw, both, width, bias, dtype=float32, scores=1.0):
     """Load new weights into the student's layer and the reference's, and return them."""
     state = {
         name: draw.normal(*shape, dtype=dtype, scale=width**-0.5)
         for name, shape in parameters(width, bias).items()
     }
+    state["w_q.weight"] *= scores
     both[0].load_state_dict(state, strict=False)  # buffers of the student's own are welcome
     both[1].load_state_dict(state)
     return state
@@ -118,6 +132,15 @@ def agree_after_double(student, draw, device):
     layer(x)
     layer.double()
     agree(layer(x.double()), right(x.double()), says="output after .double()")
+
+
+def agree_after_too_many(student, draw, device, layer, right):
+    """Compare a layer whose empty cache refused many tokens: none of them may be left in it."""
+    cache, seen = new_caches(student, device, 1, 3, 600, 4)
+    rejects(lambda: layer(draw.normal(1, 601, 12), cache=cache), 601, 600)
+    same(cache.length, 0, says="length after a refused append")
+    x = draw.normal(1, 2, 12)
+    agree(layer(x, cache=cache), right(x, cache=seen), says="after a refused append, output")
 
 
 def agree_products_of_256(student, draw, device, t, old, dtype):

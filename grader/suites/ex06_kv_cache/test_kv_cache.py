@@ -28,6 +28,7 @@ from grader.suites.ex06_kv_cache.caches import (
 )
 from grader.suites.ex06_kv_cache.layers import (
     agree_after_double,
+    agree_after_too_many,
     agree_changed_weights,
     agree_given_scores,
     agree_gradients_of_a_layer,
@@ -56,6 +57,7 @@ REFUSED = [  # tokens in a cache of (3, 2, 8, 4); the shapes of k and of v; numb
     *[(5, (1, 2, 2, 4), (3, 2, 2, 4), (1, 3)), (5, (3, 2, 1, 4), (3, 2, 2, 4), (1, 2))],
     *[(5, (3, 2, 2, 4), (3, 1, 2, 4), (1, 2)), (0, (3, 2, 2, 4), (3, 2, 2, 1), (1, 4))],
     *[(5, (3, 2, 0, 4), (3, 2, 2, 4), (2, 0)), (5, (3, 2, 2, 4), (3, 2, 0, 4), (0, 2))],
+    (5, (3, 2, 4), (3, 2, 4), (3, 4)),
 ]
 LAYERS = [  # batch, tokens, heads, width of a head, bias
     *[(2, 3, 8, 1, True), (1, 1, 1, 4, False), (1, 17, 3, 4, True), (3, 65, 4, 8, False)],
@@ -112,9 +114,9 @@ def inputs_left_alone(student, draw, t):
     k, past = k[:, :1].expand(2, 3, t, 8), tuple(x[:1].expand(2, 3, 4, -1) for x in past)
     agree_attention(student, q, k, v, past)
     draw.hard(Hard.SAME)
-    x = draw.normal(2, 3, t, 8)
-    for past in (None, (x, x)):
-        untouched(lambda past=past: agree_attention(student, x, x, x, past))
+    x, y = draw.normal(2, 3, t, 8), draw.normal(2, 3, t, 8)
+    for v, past in (x, None), (x, (x, x)), (x, (x, y)), (y, (x, x)):
+        untouched(lambda v=v, past=past: agree_attention(student, x, x, v, past))
     draw.hard(Hard.CHANGED)
     q, k, v, past = new_tokens(draw, (2, 3), t, 4, 8, 6)
     with lasting(student.attend_with_past, q, k, v, past):
@@ -293,6 +295,7 @@ def test_layer_with_cache(student, draw, device, chunks, bias):
     for one in (cache, seen):
         one.reset()
     rejects(lambda: layer(x[:1, :1], cache=cache), 1, 3)
+    agree_after_too_many(student, draw, device, layer, right)
     x = draw.normal(3, sum(chunks), 12)
     right(x[:, :1], cache=seen)
     with lasting(layer.forward, x[:, :1], cache):

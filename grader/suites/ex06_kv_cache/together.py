@@ -107,26 +107,27 @@ def layers_agree(student, draw, device, dtype):
         only={"dtype": dtype},
         dtype=DTYPES,
         old=(4, 0, 70, None),  # None is no cache
-        t=(3, 1),
+        t=(3, 1, 70),
         heads=((3, 4), (1, 5), (4, 1)),  # H, D
         layout=("plain", "turned", "expanded"),
         bias=(False, True),
         training=(True, False),
         cache_dtype=("same", "other"),
         learns=(True, False),
+        scores=(1.0, FAR),
     ):
         one_layer_agrees(student, draw, device, **call)
 
 
 def one_layer_agrees(
-    student, draw, device, dtype, old, t, heads, layout, bias, training, cache_dtype, learns
+    student, draw, device, dtype, old, t, heads, layout, bias, training, cache_dtype, learns, scores
 ):  # fmt: skip
     """Compare the answers of a layer after old tokens; without a cache, the gradients too.
 
     learns  whether the layer's parameters do, with a cache too
     """
     (H, D), width = heads, heads[0] * heads[1]
-    layer, right = new_layers(student, draw, device, width, H, bias, dtype)
+    layer, right = new_layers(student, draw, device, width, H, bias, dtype, scores)
     layer.train(training)
     if old is None:
         x = laid_out(draw.normal(2, t, width, dtype=dtype), layout)

@@ -11,6 +11,7 @@ from ..steps import (
     attended,
     filled,
     inverse_root,
+    joined,
     raised,
     softmax,
     triangle,
@@ -665,3 +666,73 @@ class KeysOfTheFirstCall(Layer):
             return super().forward(x, cache)
         finally:
             self.w_k.weight.data = weight
+
+
+@mistake(of="attend_with_past", caught_by=test_chunks)
+def one_memory_for_one_tensor(q, k, v, past=None):
+    """Where k and v are one tensor, the keys so far are taken for the values so far.
+
+    Two pasts may differ: join past[1] and v, whatever k is.
+    """
+
+    def join(k, v, past):
+        keys, values = joined(k, v, past)
+        return keys, keys if v is k else values
+
+    return attended(q, k, v, past, join=join)
+
+
+@mistake(of="KVCache", caught_by=test_cache_refuses)
+class ThreeDimensionsAccepted(Cache):
+    """The first two and the last two sizes are compared, and of three dimensions one counts twice.
+
+    Compare whole shapes: k.shape != (B, H, t, D).
+    """
+
+    def check(self, k, v):
+        batch, num_heads, max_len, head_dim = self.keys.shape
+        right = (batch, num_heads, k.shape[-2], head_dim)
+        for x in (k, v):
+            if (*x.shape[:2], *x.shape[-2:]) != right:
+                raise ValueError(f"{tuple(x.shape)} should be {right}")
+        self.check_room(self.length + k.shape[-2], max_len)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class AppendedInPieces(Layer):
+    """The cache gets 64 tokens at a time, and keeps the first of them where not all fit.
+
+    Append all tokens in one call: a cache takes them all, or refuses and stays as it was.
+    """
+
+    def remember(self, k, v, cache):
+        if cache is None:
+            return k, v
+        for pair in zip(k.split(64, 2), v.split(64, 2), strict=True):
+            known = cache.append(*pair)
+        return tuple(x.to(k.dtype) for x in known)
+
+
+@mistake(of="CachedAttention", caught_by=test_layer_with_cache)
+class NoMaximumInEval(Layer):
+    """In .eval() the exponentials are taken of the bare scores, and large ones overflow.
+
+    Subtract the maximum of each row in both modes: torch.softmax does it.
+    """
+
+    def weigh(self, hidden, keep):
+        return softmax(hidden, keep) if self.training else without_maximum(hidden, keep)
+
+
+@mistake(of="CachedAttention", caught_by=test_precision)
+class BlocksAfterAPastInHalfPrecision(Layer):
+    """In half precision after earlier tokens, 64 attend at a time, each time as if they were last.
+
+    Give each block the mask of its own positions.
+    """
+
+    def attend(self, q, k, v):
+        if q.dtype.itemsize > 2 or q.shape[2] == k.shape[2]:
+            return super().attend(q, k, v)
+        blocks = [Layer.attend(self, block, k, v) for block in q.split(64, 2)]
+        return torch.cat(blocks, 2)
