@@ -101,7 +101,7 @@ def test_what_is_wrong_with_one_function_costs_no_other(ask, list_open, body, se
     text = ask(solution(SLUG)[:start] + f"def causal_attention(q, k, v):\n    {body}\n")
     assert sentence in text.replace("\n", " ")
     assert "mask     Lq Lk      (2, 2)        the same" in text
-    assert "output   B H Lq Dv  (1, 2, 2, 4)  no answer" in text
+    assert "output   B H Lq Dv  (1, 2, 2, 4)  cannot be compared" in text
 
 
 def test_heat_maps(ask, tmp_path):

@@ -6,6 +6,7 @@ from rich.cells import cell_len
 
 from grader.core.translation import Words
 from grader.practice import show
+from grader.practice.show import show_text
 from grader.practice.show.show_text import format_shown_number
 from grader.practice.show.trace import ShownStep
 from tests.show.asking import mistaken, shown, solver, written
@@ -80,6 +81,18 @@ def test_an_infinity_in_its_place_is_no_difference():
 def test_a_finite_number_in_its_place_is():
     text = written(shown("ex02_masking", mistaken("ex02_masking", "additive_large_number"), "a"))
     assert "finite where it should be infinite" in text
+
+
+@pytest.mark.parametrize(
+    ("yours", "told"),
+    [(np.inf, "infinite where it should be finite"), (np.nan, "not a number (NaN)")],
+)
+def test_what_is_not_finite_is_told_as_what_it_is(yours, told):
+    step = ShownStep(
+        name="mask", letters="", reference=np.array([[0.0, -np.inf]]),
+        yours=np.array([[yours, -np.inf]]),
+    )  # fmt: skip
+    assert show_text._show_step_verdict(step, Words()).plain == told
 
 
 def test_padding_is_labelled():

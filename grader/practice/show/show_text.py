@@ -78,18 +78,25 @@ def _show_steps_table(trace: Trace, words: Words) -> Table:
 
 def _show_step_verdict(step: ShownStep, words: Words) -> Text:
     if step.yours is None and step.problem:
-        return Text(words("no answer"), "red")
+        return Text(words("cannot be compared"), "red")
     if step.yours is None:
         return Text(words("given") if step.given else words("internal, not returned"), "dim")
     if np.isinf(step.largest):
-        finite = np.isfinite(step.yours).all()
-        says = "finite where it should be infinite" if finite else "not a number (NaN), or infinite"
-        return Text(words(says), "red")
+        return Text(words(_describe_not_finite(step)), "red")
     if step.differs:
         return Text(
             words("differs by up to {most}", most=format_shown_number(step.largest)), "yellow"
         )
     return Text(words("the same"), "green")
+
+
+def _describe_not_finite(step: ShownStep) -> str:
+    assert step.yours is not None
+    if np.isnan(step.yours).any():
+        return "not a number (NaN)"
+    if (np.isinf(step.yours) & np.isfinite(step.reference)).any():
+        return "infinite where it should be finite"
+    return "finite where it should be infinite"
 
 
 def _show_problem_sentences(trace: Trace, words: Words) -> list[Text]:

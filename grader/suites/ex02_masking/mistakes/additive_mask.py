@@ -83,7 +83,7 @@ def additive_dtype_ignored(keep, dtype):
 
 @mistake(of="additive_mask", caught_by=test_additive_mask)
 def additive_large_number_overflows(keep, dtype):
-    """-1e9 is written into half precision, which ends at 65,504: that raises an error.
+    """-1e9 stands where -inf should; half precision ends at 65,504, and there it raises an error.
 
     Use -torch.inf, which every floating-point dtype has.
     """
