@@ -52,7 +52,10 @@ class SmallInputs:
         )
 
     def list_sizes(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the sizes of letters, whole numbers and "...", those of few numbers first."""
+        """Return the sizes of letters, whole numbers and "...", those of few numbers first.
+
+        There are as many queries as keys, fewer or more, as in the failing call.
+        """
         words = [w for n in names for w in self._shape(n)]
         letters = list(dict.fromkeys(w for w in words if w != "..."))
         counts = [n for n in names if self._is_count(n)]
@@ -63,6 +66,10 @@ class SmallInputs:
             for lead in leading
             for sizes in itertools.product(range(1, most + 1), repeat=len(letters) + len(counts))
         ]
+        lengths = self._find_lengths()
+        if len(lengths) == 2 and lengths.keys() <= set(letters):
+            order = _compare_lengths(lengths)
+            found = [sizes for sizes in found if _compare_lengths(sizes) == order]
         return sorted(found, key=lambda sizes: (len(sizes["..."]), self._count(names, sizes)))
 
     def draw(
@@ -81,6 +88,17 @@ class SmallInputs:
                 shape = [size for w in self._shape(name) for size in _as_sizes(sizes[w])]
                 made[name] = _draw_like(like, shape, dtype, factor, draw)
         return made
+
+    def _find_lengths(self) -> dict[str, int]:
+        """Return how many queries and keys the failing call has, as far as its arguments say."""
+        found: dict[str, int] = {}
+        for name, like in self.bound.items():
+            words = self.function.shapes.get(name, "").split()
+            sizes = tuple(getattr(like, "shape", ()))
+            for word, size in zip(reversed(words), reversed(sizes), strict=False):
+                if word in ("Lq", "Lk"):
+                    found[word] = size
+        return found
 
     def _shape(self, name: str) -> list[str]:
         """Return the letters of an argument's shape; those of a mask are queries and keys."""
@@ -129,6 +147,11 @@ def list_input_dtypes(plan: SmallInputs) -> list[torch.dtype]:
         if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype not in found:
             found.append(dtype)
     return found
+
+
+def _compare_lengths(sizes: Mapping[str, Any]) -> int:
+    queries, keys = int(sizes["Lq"]), int(sizes["Lk"])
+    return (queries > keys) - (queries < keys)
 
 
 def _is_known_argument(x: Any) -> bool:

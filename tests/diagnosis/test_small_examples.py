@@ -10,7 +10,7 @@ from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.core.diagnosis_records import SmallExample
 from grader.core.records import CheckResult, Verdict
-from grader.diagnosis import small_examples
+from grader.diagnosis import small_examples, small_inputs
 from grader.judging import suite_runner
 from grader.judging.judge import Judge
 from grader.judging.student import Student
@@ -180,3 +180,14 @@ def test_a_report_has_it(graded):
     report = graded("ex01_softmax", right.replace(line, "powers = torch.exp(wide) + 0.01"))
     [known] = [c.diagnosis for c in report.checks if c.diagnosis]
     assert known.example and known.example.name == "weights"
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(5, 5), (2, 5), (5, 2)])
+def test_an_example_has_as_many_queries_as_keys_or_fewer_or_more_like_the_failed_call(
+    queries, keys
+):
+    function = catalog.find_catalog_exercise("ex03_sdpa").functions["scaled_dot_product_attention"]
+    q, k = torch.zeros(2, queries, 4), torch.zeros(2, keys, 4)
+    plan = small_inputs.plan_small_inputs(function, (q, k, k), {})
+    found = {(s["Lq"], s["Lk"]) for s in plan.list_sizes(("q", "k", "v"))}
+    assert found and {np.sign(a - b) for a, b in found} == {np.sign(queries - keys)}
