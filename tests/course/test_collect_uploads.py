@@ -92,6 +92,24 @@ def test_what_is_not_clear_is_left_alone_with_a_sentence(tmp_path, uploads, rost
     assert {p.name for p in tmp_path.iterdir()} == {"all.zip", "roster.csv", "submissions"}
 
 
+@pytest.mark.parametrize("suffix", [".py", ".ipynb"])
+def test_a_copy_that_is_taken_is_said_to_be_taken(tmp_path, suffix):
+    laid(tmp_path / "all", {f"ben/{SLUG} (1){suffix}": ANSWER})
+    done = collect(tmp_path, tmp_path / "all")
+    assert files(tmp_path) == {f"ben/{SLUG}{suffix}": ANSWER}
+    said = done.output.partition("To be settled:")[2].strip()
+    told = f"{SLUG} (1){suffix} was taken as {SLUG}{suffix}: look whether that is right."
+    assert (done.exit_code, said) == (1, f"ben: ben/{told}")
+
+
+def test_a_copy_beside_the_answer_is_not_said_to_be_taken(tmp_path):
+    laid(tmp_path / "all", {f"ben/{NAME}": ANSWER, f"ben/{SLUG} (1).py": b"2"})
+    done = collect(tmp_path, tmp_path / "all")
+    assert files(tmp_path) == {f"ben/{NAME}": ANSWER}
+    assert "was taken as" not in done.output
+    assert f"ben: ben/{SLUG} (1).py is no answer to an exercise." in done.output
+
+
 def test_each_file_of_canvas_has_a_number_of_its_own(tmp_path):
     uploads = [(f"adal_11_731_{NAME}", ANSWER), (f"adal_LATE_11_732_{OTHER}.py", b"2")]
     (tmp_path / "all.zip").write_bytes(zipped(*uploads))

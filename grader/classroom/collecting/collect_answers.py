@@ -7,7 +7,7 @@ sentence says so.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -61,6 +61,7 @@ class _Collection:
         if not self._ensure_student_folder(student):
             return
         mine = self.found.setdefault(student, set())
+        taken: dict[str, str] = {}  # by its path, a file with a copy's name: the answer it is
         for name in sorted(list_student_answer_names()):
             file = parcel.contents.called(name)
             if file is None:
@@ -71,9 +72,11 @@ class _Collection:
                 self.told.open.append(f"{clean_submitted_name(student)}: {problem}")
                 continue
             mine.add(name)
+            if file.name != name:
+                taken[file.path] = name
             self._write_answer(student, name, content, parcel.submitted.get(file.path))
         self._remove_other_format(student, mine)
-        notes = [*parcel.contents.notes, *_suggest_collected_names(parcel)]
+        notes = [*parcel.contents.notes, *_describe_collected_names(parcel, taken)]
         if not mine and not notes:
             notes = [
                 f"{clean_submitted_name(parcel.contents.place)} holds no answer that can be read."
@@ -193,15 +196,18 @@ def _check_collected_folders_apart(asked: CollectRequest) -> None:
         raise UserError(f"Of {named} one lies in the other: name another folder of submissions.")
 
 
-def _suggest_collected_names(parcel: Parcel) -> list[str]:
-    """Return a sentence for each file whose name is close to an answer's name."""
-    others = [
-        f
-        for f in parcel.contents.files
-        if has_collected_answer_suffix(f.name) and not is_student_answer(f.name)
-    ]
-    return [
-        sentence
-        for sentence in map(describe_student_file_problem, others)
-        if sentence.endswith("?")
-    ]
+def _describe_collected_names(parcel: Parcel, taken: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each file that was taken as an answer, or whose name is close to one's.
+
+    taken  by the path of a file with a copy's name: the name of the answer that it was taken as
+    """
+    sentences = []
+    for file in parcel.contents.files:
+        if file.path in taken:
+            sentences.append(
+                f"{file.shown} was taken as {taken[file.path]}: look whether that is right."
+            )
+        elif has_collected_answer_suffix(file.name) and not is_student_answer(file.name):
+            problem = describe_student_file_problem(file)
+            sentences += [problem] if problem.endswith("?") else []
+    return sentences
