@@ -131,6 +131,17 @@ def test_times_come_from_a_table_and_never_from_the_zip(tmp_path):
     assert times(tmp_path) == [f"ada,{SLUG},{AT}", f"ben,{SLUG},{LATER}"]
 
 
+def test_without_any_time_it_says_what_names_them(tmp_path):
+    laid(tmp_path / "all", {f"ben/{NAME}": ANSWER})
+    (tmp_path / "times.csv").write_text(f"student,submitted\nben,{AT}\n")
+    done = collect(tmp_path, tmp_path / "all")
+    none = "No times of submission are known: ARGS='--times TABLE' names them."
+    assert (done.exit_code, done.output.splitlines()[-1].partition("before. ")[2]) == (0, none)
+    done = collect(tmp_path, tmp_path / "all", "--times", str(tmp_path / "times.csv"))
+    assert "No times" not in done.output
+    assert "Times of submission: " in done.output
+
+
 def test_what_nobody_says_was_in_time_is_left_alone(tmp_path):
     (tmp_path / "all.zip").write_bytes(zipped((f"a_11_1_{NAME}", ANSWER), (f"b_12_2_{NAME}", b"2")))
     table = tmp_path / "times.csv"

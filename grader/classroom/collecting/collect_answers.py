@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from grader.classroom.collecting import roster, source_kinds, submitted_times
+from grader.classroom.collecting import nbgrader_exchange, roster, source_kinds, submitted_times
 from grader.classroom.collecting.roster import Person, Roster
 from grader.classroom.collecting.source_files import (
     CollectResult,
@@ -161,7 +161,7 @@ def collect_class_answers(asked: CollectRequest) -> CollectResult:
     )
     try:
         asked.output.mkdir(parents=True, exist_ok=True)
-        _store_collected_parcels(parcels, people, asked.output, told)
+        _store_collected_parcels(parcels, people, asked.output, kind, told)
     except OSError as error:
         shown = clean_submitted_name(str(error.filename or asked.output))
         raise UserError(f"{shown} cannot be written: {error.strerror}.") from None
@@ -169,7 +169,7 @@ def collect_class_answers(asked: CollectRequest) -> CollectResult:
 
 
 def _store_collected_parcels(
-    parcels: Iterator[Parcel], people: Roster, folder: Path, told: CollectResult
+    parcels: Iterator[Parcel], people: Roster, folder: Path, kind: str, told: CollectResult
 ) -> None:
     made = _Collection(folder=folder, told=told, times=submitted_times.read_collected_times(folder))
     try:
@@ -183,8 +183,22 @@ def _store_collected_parcels(
         f"Answers in {clean_submitted_name(str(folder))}: {count['new']} new, {count['replaced']} "
         "replaced, "
         f"{count['unchanged']} as before. "
-        f"Times of submission: {clean_submitted_name(str(folder / TIMES_TABLE_NAME))}"
+        f"{_describe_collected_times(folder, made.times, kind)}"
     )
+
+
+def _describe_collected_times(
+    folder: Path, times: submitted_times.SubmittedTimes, kind: str
+) -> str:
+    """Say where the times of submission are; if none is known, what would name them."""
+    if times:
+        return f"Times of submission: {clean_submitted_name(str(folder / TIMES_TABLE_NAME))}"
+    cure = (
+        f"nbgrader's {nbgrader_exchange.TIME_STAMP_NAME} would name them."
+        if kind == "nbgrader"
+        else "ARGS='--times TABLE' names them."
+    )
+    return f"No times of submission are known: {cure}"
 
 
 def _check_collected_folders_apart(asked: CollectRequest) -> None:
