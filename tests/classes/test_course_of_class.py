@@ -180,7 +180,8 @@ def test_results_of_a_course_are_not_graded_without_it(again):
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("name,when\n", "its first line should name the columns student, exercise, submitted"),
+        ("name,when\n", "the first line needs the columns `student`, `exercise`, `submitted`."),
+        ("student,submitted\n", "the first line needs a column `exercise`."),
         (TIMES + "cy,ex02,yesterday\n", "line 4: yesterday is no time with its distance from UTC"),
         (
             TIMES + "cy,ex02,2027-03-01T10:00:00\n",
@@ -192,7 +193,7 @@ def test_results_of_a_course_are_not_graded_without_it(again):
             "line 4: ada has a time for ex02_masking already",
         ),
         (b"\xff\xfe", "is not UTF-8 text: save it as CSV in UTF-8."),
-        ("", "its first line should name the columns"),
+        ("", "the first line needs the columns"),
         (
             TIMES + "cy,ex02,1970-01-01T00:00:00Z\n",
             "line 4: 1970-01-01T00:00:00Z is in the year 1970",

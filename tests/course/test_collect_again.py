@@ -26,9 +26,12 @@ def test_a_roster_is_read_as_people_write_it(tmp_path, roster):
 
 
 WRONG = [
-    (b"", "should name the columns student, each once; student is missing."),
-    (b"login,id\nada,1\n", "student is missing."),
-    (b"student,Student\nada,1\n", "student is there more than once."),
+    (b"", "roster.csv: the first line needs a column `student`."),
+    (b"login,id\nada,1\n", "roster.csv: the first line needs a column `student`."),
+    (
+        b"student,Student\nada,1\n",
+        "the first line has the column `student` more than once: rename one.",
+    ),
     (b"student,login\n", "names no student: write a line for each"),
     ("student\n王\n".encode("utf-16"), "is not UTF-8 text"),
     (b'student\n"ada\n', "is no CSV"),

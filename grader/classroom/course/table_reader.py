@@ -34,12 +34,14 @@ def read_class_table_lines(path: Path, needed: Sequence[str]) -> list[TableLine]
     shown = clean_submitted_name(str(path))
     rows = number_class_table_rows(path)
     names = [name.strip().lower() for name in rows[0][1]] if rows else []
-    for column in needed:
-        if names.count(column) != 1:
-            raise UserError(
-                f"{shown}: its first line should name the columns {', '.join(needed)}, each once; "
-                f"{column} is {'there more than once' if column in names else 'missing'}."
-            )
+    if missing := [column for column in needed if column not in names]:
+        what = "a column" if len(missing) == 1 else "the columns"
+        columns = ", ".join(f"`{column}`" for column in missing)
+        raise UserError(f"{shown}: the first line needs {what} {columns}.")
+    if double := [column for column in needed if names.count(column) > 1]:
+        raise UserError(
+            f"{shown}: the first line has the column `{double[0]}` more than once: rename one."
+        )
     return [
         TableLine(
             at=f"{shown}, line {number}",
