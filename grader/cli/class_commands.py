@@ -97,7 +97,7 @@ def _regrade_class_by_command(results: Path, jobs: int, words: Words) -> None:
     asked = regrade.repeat_class_request(results, jobs, words, find_course_option())
     with ClassProgress(Console(stderr=True), words) as progress:
         changes = list(regrade.find_class_changes(asked, progress))
-    cure = "Nothing was written: `grader class` does that, without grading again."
+    cure = "Nothing was written: `make class` does that, without grading again."
     print(*describe_grade_changes(changes, words, cure), sep="\n")
 
 

@@ -46,7 +46,7 @@ def collect(
 
 @commands.command("return")
 def return_(
-    results: Annotated[Path, typer.Argument(help="The folder of results of `grader class`.")],
+    results: Annotated[Path, typer.Argument(help="The folder of results of `make class`.")],
     to: Annotated[str, typer.Option(help="zips, canvas, moodle, branches or files.")] = "zips",
     roster: Annotated[
         Path | None, typer.Option(help="A CSV: student, login, id; without it, all get a zip.")

@@ -115,7 +115,7 @@ def _check_format_option(format: str, min_score: int, course: CourseSettings) ->
         stop_command(f"There is no format called {format!r}.{close}")
     if format in _PLATFORM_FORMATS and course.shows == "nothing":
         stop_command(
-            f"An exam that shows nothing has no marks for {format}: grade it with `grader class`."
+            f"An exam that shows nothing has no marks for {format}: grade it with `make class`."
         )
     if min_score > 0 and course.shows == "nothing":
         stop_command("An exam that shows nothing tells no points: grade it without --min-score.")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # nbgrader brings it
 COURSE, EXCHANGE = "course", "exchange"
 BUNDLE, GRADESCOPE = "attention-by-hand.zip", "gradescope.zip"
 SEALED_BUNDLE_NAME = "attention-by-hand-sealed.zip"
-WEAKEST_WALL = "locked"  # of marks that count, as `grader class` demands it
+WEAKEST_WALL = "locked"  # of marks that count, as `make class` demands it
 CONFIG, GENERATED = "nbgrader_config.py", "release_config.py"
 _CONFIG_TEMPLATE = """\
 # The course's own settings, yours to change: `make release` does not write over this file.

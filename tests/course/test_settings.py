@@ -187,7 +187,7 @@ def test_what_cannot_be_followed_is_one_sentence_that_names_it(course, text, say
 
 
 def test_a_file_that_is_not_there_and_a_folder_get_a_sentence(tmp_path):
-    with pytest.raises(BadFile, match="is not there: `grader course new -o"):
+    with pytest.raises(BadFile, match="is not there: `python -m grader course new -o"):
         read_course_settings(tmp_path / "course.toml")
     with pytest.raises(BadFile, match="cannot be read: Is a directory"):
         read_course_settings(tmp_path)
@@ -256,7 +256,7 @@ def test_marks_are_not_made_of_an_exam_that_shows_nothing(course):
     path = course(EXAM + "")
     path.write_text("exam_shows = 'nothing'\n" + EXAM)
     told = said("grade", "--submission", "solutions", "--course", path, "--format", "gradescope")
-    assert "has no marks for gradescope" in told
+    assert "has no marks for gradescope: grade it with `make class`." in told
     told = said("grade", "--submission", "solutions", "--course", path, "--min-score", "1")
     assert "tells no points: grade it without --min-score" in told
 

@@ -130,7 +130,7 @@ NO_COURSE = CourseSettings()
 def read_course_settings(path: Path) -> CourseSettings:
     """Return the settings in the file at `path`. Raises `BadFile` with a sentence."""
     if not path.exists():
-        raise BadFile(f"{path} is not there: `grader course new -o {path}` writes one.")
+        raise BadFile(f"{path} is not there: `python -m grader course new -o {path}` writes one.")
     entries = read_toml_table(path, _COURSE)
     try:
         return _build_course_settings(entries, path.resolve())

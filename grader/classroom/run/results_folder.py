@@ -59,8 +59,7 @@ def read_last_class_run(folder: Path) -> LastClassRun:
         return LastClassRun(**{**found, "exercises": tuple(found["exercises"])})
     except FileNotFoundError:
         raise NoResults(
-            f"{folder} holds no results of a class: `grader class SUBMISSIONS -o {folder}` "
-            "writes some."
+            f"{folder} holds no results of a class: `make class OUT={folder}` writes some."
         ) from None
     except (OSError, ValueError, TypeError, KeyError):
         raise NoResults(f"{folder / RUN_FILE} is damaged: delete it, and grade again.") from None
