@@ -53,6 +53,31 @@ def test_no_pack_is_in_use_unless_it_is_named():
     assert all(e.home == ROOT for e in catalog.list_catalog_exercises())
 
 
+def _write_new(slug, *options):
+    command = [sys.executable, "-m", "grader", "new", slug, *map(str, options)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_a_new_exercise_is_written_into_the_pack_that_is_named(copied):
+    done = _write_new("ex51_two", "--exercises", copied)
+    assert done.returncode == 0, done.stderr
+    *written, _ = done.stdout.splitlines()
+    assert f"{copied}/solutions/ex51_two.py" in written
+    assert [line for line in written if not line.startswith(f"{copied}/")] == []
+    assert not (ROOT / "solutions/ex51_two.py").exists()
+
+
+def test_of_several_packs_the_one_for_a_new_exercise_is_asked_for(copied, tmp_path):
+    other = tmp_path / "other"
+    named = ["--exercises", copied, "--exercises", other]
+    assert _write_new("ex51_two", "--into", other).returncode == 0
+    done = _write_new("ex52_three", *named)
+    says = "2 packs are in use: name the one that gets the exercise: `--into PACK`.\n"
+    assert (done.returncode, done.stderr) == (2, says)
+    assert _write_new("ex52_three", *named, "--into", other).returncode == 0
+    assert (other / "solutions/ex52_three.py").is_file()
+
+
 def test_it_comes_after_our_own(use):
     use(SAMPLE)
     assert [e.slug for e in catalog.list_catalog_exercises()][-1] == SLUG
