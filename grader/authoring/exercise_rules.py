@@ -155,15 +155,15 @@ def check_hints_law(exercise: Exercise) -> Iterator[str]:
     ]
     for declared in written:
         if len(declared.hints) < MIN_HINTS:
-            count = len(declared.hints)
-            yield f"{declared.name} has {count} hints; it needs {MIN_HINTS}. Write more of them."
+            have = suite_rules.count_law_things(len(declared.hints), "hint")
+            yield f"{declared.name} has {have}; it needs {MIN_HINTS}. Write more of them."
 
 
 def check_learned_law(exercise: Exercise) -> Iterator[str]:
     """Three sentences say what a student knows who has passed."""
     if len(exercise.learned) != LEARNED_SENTENCES:
-        count = len(exercise.learned)
-        yield f"learned has {count} sentences; it needs {LEARNED_SENTENCES}. Write so many."
+        have = suite_rules.count_law_things(len(exercise.learned), "sentence")
+        yield f"learned has {have}; it needs {LEARNED_SENTENCES}. Write so many."
 
 
 def check_translations_law(exercise: Exercise) -> Iterator[str]:

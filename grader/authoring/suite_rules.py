@@ -83,7 +83,8 @@ def check_mistakes_law(exercise: Exercise) -> Iterator[str]:
     found = suite_runner.list_suite_mistakes(exercise)
     known = {check.id for check in suite_runner.list_suite_checks(exercise)}
     if len(found) < LEAST_MISTAKES:
-        yield f"{len(found)} named mistakes; it needs {LEAST_MISTAKES}. Name more."
+        have = count_law_things(len(found), "named mistake")
+        yield f"{have}; it needs {LEAST_MISTAKES}. Name more."
     for mistake_id, times in Counter(m.id for m in found).items():
         if times > 1:
             yield f"{mistake_id} is the name of {times} mistakes. Rename all but one."
@@ -105,7 +106,8 @@ def check_variants_law(exercise: Exercise) -> Iterator[str]:
     """At least five right answers written otherwise."""
     found = suite_runner.list_suite_variants(exercise)
     if len(found) < LEAST_VARIANTS:
-        yield f"{len(found)} right variants; it needs {LEAST_VARIANTS}. Write more."
+        have = count_law_things(len(found), "right variant")
+        yield f"{have}; it needs {LEAST_VARIANTS}. Write more."
     yield from _find_answers_against_law(exercise, found)
 
 
@@ -182,7 +184,7 @@ def check_drills_law(exercise: Exercise) -> Iterator[str]:
     known = {m.id: m for m in suite_runner.list_suite_mistakes(exercise)}
     count = len({d.mistake for d in found})
     if found and count < LEAST_DRILLS:
-        yield f"{count} drills; it needs {LEAST_DRILLS} or none. Write more."
+        yield f"{count_law_things(count, 'drill')}; it needs {LEAST_DRILLS} or none. Write more."
     for drill in found:
         named, where = known.get(drill.mistake), f"drills.toml, {drill.mistake}"
         if named is None or named.null or drill.mistake in drill.alike:
@@ -203,7 +205,13 @@ def check_questions_law(exercise: Exercise) -> Iterator[str]:
         yield str(problem)
         return
     if count < LEAST_QUESTIONS:
-        yield f"questions.toml has {count} questions; it needs {LEAST_QUESTIONS}. Write more."
+        have = count_law_things(count, "question")
+        yield f"questions.toml has {have}; it needs {LEAST_QUESTIONS}. Write more."
+
+
+def count_law_things(count: int, thing: str) -> str:
+    """Return `1 drill`, or `2 drills`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 SUITE_LAWS = (

@@ -82,7 +82,7 @@ BREACHES = [
     (exercise_rules.check_in_step_law, SOLUTION, "Double a tensor.", "Double it.", f"{SKELETON} is out of step. Run `make skeletons`."),
     (exercise_rules.check_in_step_law, SOLUTION, "Add a number", "Add one", f"docs/lessons/{SLUG}.en.md is out of step. Run `make skeletons`."),
     (exercise_rules.check_in_step_law, f"docs/lessons/{SLUG}.zh.md", "", GONE, f"docs/lessons/{SLUG}.zh.md is missing. Run `make skeletons`."),
-    (exercise_rules.check_hints_law, MANIFEST, ', "It is a sum."', "", "double has 1 hints; it needs 2. Write more of them."),
+    (exercise_rules.check_hints_law, MANIFEST, ', "It is a sum."', "", "double has 1 hint; it needs 2. Write more of them."),
     (exercise_rules.check_learned_law, MANIFEST, ', "It is linear."', "", "learned has 2 sentences; it needs 3. Write so many."),
     (exercise_rules.check_translations_law, CHINESE, "test_values =", "test_value =", "zh.toml has checks.test_value, which the suite has not. Remove it."),
     (exercise_rules.check_translations_law, CHINESE, "[checks]", "[checks", "{home}/suites/ex90_double/zh.toml is not valid TOML: Expected ']' at the end of a table declaration (at line 4, column 8). Mend that line."),
@@ -115,7 +115,7 @@ BREACHES = [
     (suite_rules.check_drills_law, DRILLS, '[["x + x", "3 * x"]]', '["x + x"]', "{home}/suites/ex90_double/drills.toml: drills.times_3.edits is ['x + x']. Write a list of pairs: what is found in the solution, and what comes there."),
     (suite_rules.check_drills_law, DRILLS, "[[drills]]", "[[drills", "{home}/suites/ex90_double/drills.toml is not valid TOML: Expected ']]' at the end of an array declaration (at line 1, column 9). Mend that line."),
     (suite_rules.check_questions_law, ASKED, "", GONE, "questions.toml has 0 questions; it needs 3. Write more."),
-    (suite_rules.check_questions_law, ASKED, "", tiny.FILES[ASKED].split("[[questions]]\nid = \"what_1")[0], "questions.toml has 1 questions; it needs 3. Write more."),
+    (suite_rules.check_questions_law, ASKED, "", tiny.FILES[ASKED].split("[[questions]]\nid = \"what_1")[0], "questions.toml has 1 question; it needs 3. Write more."),
     (suite_rules.check_questions_law, ASKED, "", "questions = 3", "{home}/suites/ex90_double/questions.toml: questions is no list of tables. Write [[questions]] above each of them."),
     (suite_rules.check_questions_law, ASKED, 'asks = "What?"', "", "{home}/suites/ex90_double/questions.toml: questions.what_0.asks is missing. Add it."),
     (exercise_rules.list_new_exercise_todos, SOLUTION, "x + x", "x + x  # TODO: in one pass", "{home}/solutions/ex90_double.py line 17 is open: in one pass. Write it."),
@@ -204,7 +204,7 @@ def test_a_suite_whose_packages_are_missing_is_not_checked_and_its_files_are(hom
     )
     change(home / MANIFEST, ', "It is a sum."', "")
     assert (
-        f"{SLUG}: double has 1 hints; it needs 2. Write more of them."
+        f"{SLUG}: double has 1 hint; it needs 2. Write more of them."
         in project_rules.list_broken_project_laws()
     )
 
