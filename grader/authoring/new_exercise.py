@@ -18,7 +18,9 @@ from grader.submission import answer_file
 
 _TEMPLATE_FOLDER = Path(__file__).with_name("new")
 _SLUG_PATTERN = re.compile(r"ex\d\d(_[a-z0-9]+)+")
-_TODO_PATTERN = re.compile(r"\bTODO\b:?\s*(.*)")
+_TODO_PATTERN = re.compile(r"\bTODO\b[:：]?\s*(.*)")
+# Of what stands behind TODO: the end of its sentence, or of the string that it is in.
+_TODO_END = re.compile(r"[.!?](?=\s)|[。！？]|[\"'](?=\s*(?:[])},]|$))|\"\"\"")
 _SUFFIXES_WITH_TODO = (".py", ".toml", ".cu")
 
 
@@ -104,5 +106,11 @@ def list_new_exercise_todos(exercise: Exercise) -> Iterator[str]:
         for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
             if found := _TODO_PATTERN.search(line):
                 name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-                what = found[1].strip(' "').rstrip(".") or "no word says what belongs there"
+                what = _read_todo_text(found[1]) or "no word says what belongs there"
                 yield f"{name} line {number} is open: {what}. Write it."
+
+
+def _read_todo_text(text: str) -> str:
+    """Return the first sentence of what stands behind TODO, without the marks of its string."""
+    end = _TODO_END.search(text)
+    return (text[: end.start()] if end else text).strip(" \"'[],").rstrip(".")

@@ -101,3 +101,33 @@ def test_an_open_place_is_told_with_its_line(tmp_path):
         f"{folder}/variants.py line 2 is open: write five. Write it.",
         f"{folder}/variants.py line 4 is open: no word says what belongs there. Write it.",
     ]
+
+
+@pytest.mark.parametrize(
+    "line, what",
+    [
+        ('    "TODO: second",', "second"),
+        ('names = ["TODO: the gentle hint", "TODO: the plain hint"]', "the gentle hint"),
+        ('@learn("TODO: what (or why) it is")', "what (or why) it is"),
+        ("names = ['TODO: one', 'TODO: two']", "one"),
+        ('about = """TODO: what it is about."""', "what it is about"),
+        ("# TODO: one of each (null=True). The rest", "one of each (null=True)"),
+        ("# TODO: what is asked. **Out of scope:** TODO: the rest", "what is asked"),
+        ("# TODO: values, then broadcasting,", "values, then broadcasting"),
+        (
+            '# TODO: see grader/judging/hard.py; say "why" it\'s so',
+            'see grader/judging/hard.py; say "why" it\'s so',
+        ),
+        ("# TODO：用中文写。第二句", "用中文写"),
+        ('    "TODO",', "no word says what belongs there"),
+    ],
+)
+def test_an_open_place_is_told_in_its_own_sentence_without_the_marks_around_it(
+    tmp_path, line, what
+):
+    run(SLUG, "--into", tmp_path)
+    folder = tmp_path / "suites" / SLUG
+    (folder / "variants.py").write_text(f"{line}\n")
+    found = catalog.read_exercise_manifest(folder / "exercise.toml", tmp_path)
+    told = [line for line in new_exercise.list_new_exercise_todos(found) if "variants.py" in line]
+    assert told == [f"{folder}/variants.py line 1 is open: {what}. Write it."]
