@@ -6,6 +6,7 @@ Files with answers as students write them are left out: `solutions/`, each suite
 
 import io
 import re
+import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +63,7 @@ def build_open_bundle(
         list_open_bundle_files(exercises, notebooks, course),
         list_refused_goals(),
         list_core_slugs(),
+        speed=tomllib.loads(course).get("speed", True),
     )
     return zip_bundle((f"{TOP_FOLDER}/{name}", text) for name, text in found)
 

@@ -16,6 +16,9 @@ README_FILES = ("README.md", "README.zh-CN.md")
 _LESSONS_FOLDER = "docs/lessons/"
 # Words for the whole: they hold only if every exercise of the core track is there.
 _WHOLE = re.compile(r"\b100\b")
+# What the README says of points for speed alone.
+_SPEED = re.compile(r"docs/speed\.md|\bsecond number\b|\bspeed points\b|第二个数|的速度分")
+_SPEED_POINTS = re.compile(r"(?<=\d) \+ \d+(?= \|$)")  # at the end of a row
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _SLUG = re.compile(r"\bex\d\d(?:_\w+)?\b")
 _EXAMPLE = re.compile(r"(?<=EX=)ex\d\d\w*")
@@ -33,7 +36,8 @@ class BundleFacts:
     files: Collection[str]
     released: tuple[str, ...]  # exercises
     refused: Collection[str]  # goals of the Makefile
-    whole: bool  # whether the exercises whose points make the total are all there
+    whole: bool  # whether the points of its exercises make the total
+    speed: bool  # whether it grades speed
 
     def has_exercise(self, name: str) -> bool:
         return any(slug.startswith(name) for slug in self.released)
@@ -67,6 +71,7 @@ class BundleFacts:
                 "SUBMISSION=solutions" in sentence
                 or not all(map(self.has_exercise, _SLUG.findall(sentence)))
                 or (not self.whole and bool(_WHOLE.search(sentence)))
+                or (not self.speed and bool(_SPEED.search(sentence)))
                 or any(found[0][0] == "[" and not self.has_file(found[2])
                        for found in _LINK.finditer(sentence))
             )
@@ -74,13 +79,16 @@ class BundleFacts:
 
 
 def fit_pages_to_bundle(
-    files: Iterable[tuple[str, bytes]], refused: Collection[str], core: Collection[str]
-) -> Iterator[tuple[str, bytes]]:
+    files: Iterable[tuple[str, bytes]], refused: Collection[str], core: Collection[str],
+    *, speed: bool = True,
+) -> Iterator[tuple[str, bytes]]:  # fmt: skip
     """Yield the files of a bundle, with pages that speak of these files alone.
 
     refused  goals of the Makefile that cannot be made in the bundle
     core     the exercises whose points make the total
+    speed    whether the bundle grades speed; if not, no page speaks of `make bench`
     """
+    refused = refused if speed else {*refused, "bench"}
     found = dict(files)
     exercises = (re.match(r"exercises/(\w+)\.", name) for name in sorted(found))
     released = tuple(match[1] for match in exercises if match)
@@ -90,7 +98,7 @@ def fit_pages_to_bundle(
             continue
         facts = BundleFacts(
             page=name, files=found, released=released, refused=refused,
-            whole={*core} <= {*released},
+            whole=speed and {*core} <= {*released}, speed=speed,
         )  # fmt: skip
         text = drop_generated_note(content.decode("utf-8"))
         if released and not name.startswith(_LESSONS_FOLDER):
@@ -147,7 +155,7 @@ def _fit_prose(text: str, facts: BundleFacts) -> str:
 def _fit_paragraph(text: str, facts: BundleFacts) -> str:
     if text.startswith(("|", "#", ">", "!")):
         rows = text.split("\n")
-        return "\n".join(row for row in rows if not _is_row_left_out(row, facts))
+        return "\n".join(_fit_row(row, facts) for row in rows if not _is_row_left_out(row, facts))
     bare = text.strip("\n")
     begin, _, end = text.partition(bare) if bare else ("", "", text)
     items = (_fit_item(item, facts) for item in re.split(r"^(?=- )", bare, flags=re.M))
@@ -157,6 +165,11 @@ def _fit_paragraph(text: str, facts: BundleFacts) -> str:
 def _is_row_left_out(row: str, facts: BundleFacts) -> bool:
     named = re.match(r"\| (ex\d\d_\w+) \|", row) if facts.page in README_FILES else None
     return facts.refuses_goal_in(row) or bool(named and not facts.has_exercise(named[1]))
+
+
+def _fit_row(row: str, facts: BundleFacts) -> str:
+    without = facts.page in README_FILES and not facts.speed
+    return _SPEED_POINTS.sub("", row) if without else row
 
 
 def _fit_item(text: str, facts: BundleFacts) -> str:

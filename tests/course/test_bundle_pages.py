@@ -32,13 +32,13 @@ def made(tmp_path_factory):
     """made("open", slugs) -> the files of a bundle of these exercises."""
     folder = tmp_path_factory.mktemp("notebooks")
 
-    def build(kind, slugs):
+    def build(kind, slugs, course=""):
         exercises = [catalog.find_catalog_exercise(slug) for slug in slugs]
         notebooks = {slug: folder / f"{slug}.ipynb" for slug in slugs}
         for path in notebooks.values():
             path.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4}))
         if kind == "open":
-            return unzipped(bundle.build_open_bundle(exercises, notebooks))
+            return unzipped(bundle.build_open_bundle(exercises, notebooks, course))
         if kind == "gradescope":
             return unzipped(bundle.build_gradescope_bundle(exercises))
         recorded = [Recorded(slug=slug, content=b"", left_out={}) for slug in slugs]
@@ -126,6 +126,34 @@ def test_no_link_of_any_bundle_is_dead(made, kind, slugs):
     files = made(kind, slugs)
     assert [*dead_links(files), *dead_anchors(files)] == []
     assert sum(file.endswith(".md") for file in files) > 10
+
+
+SPEED_WORDS = (
+    "The second number",
+    "speed points",
+    "add up to 100",
+    "第二个数",
+    "的速度分",
+    "合计 100",
+)
+
+
+@pytest.mark.parametrize("page", READMES)
+@pytest.mark.parametrize("kind", ["open", "sealed"])
+def test_the_readme_of_a_bundle_without_speed_has_no_points_for_it(made, kind, page):
+    text = made(kind, ALL, "speed = false\n")[page].decode()
+    assert [words for words in (*SPEED_WORDS, "make bench") if words in text] == []
+    assert re.findall(r"^\| ex\d\d.*\+ \d+ \|$", text, re.M) == []
+    assert re.search(r"^\| ex03_sdpa \|.*\| 13 \|$", text, re.M)
+    assert {"en": "count in no total", "zh": "不计入总分"}["zh" if "zh" in page else "en"] in text
+
+
+@pytest.mark.parametrize("page", READMES)
+def test_the_readme_of_a_bundle_with_speed_has_points_for_it(made, page):
+    text = made("open", ALL, "speed = true\n")[page].decode()
+    assert sum(words in text for words in SPEED_WORDS) == len(SPEED_WORDS) / 2
+    assert "make bench" in text
+    assert re.search(r"^\| ex03_sdpa \|.*\| 13 \+ 3 \|$", text, re.M)
 
 
 @pytest.mark.parametrize("page", READMES)

@@ -41,7 +41,7 @@ def build_sealed_bundle(
     refused = [*bundle.list_refused_goals(), *_REFUSED_GOALS]
     found = fit_pages_to_bundle(
         list_sealed_bundle_files(exercises, notebooks, recorded, seed, course), refused,
-        bundle.list_core_slugs(),
+        bundle.list_core_slugs(), speed=False,
     )  # fmt: skip
     return bundle.zip_bundle((f"{bundle.TOP_FOLDER}/{name}", text) for name, text in found)
 
