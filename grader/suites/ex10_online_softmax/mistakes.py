@@ -791,15 +791,6 @@ def maximum_seldom_taken(q, k, v, causal=False, scale=None, block_size=64):
 
 
 @mistake(of="merge_partials", caught_by=test_merge)
-def weights_rounded_to_the_outputs(a, b):
-    """The weights, and the sum of the weighted outputs, are in the half precision of the outputs.
-
-    Compute in float32, and convert the output alone, at the end.
-    """
-    return _weighted(a, b, [weight.to(a[0].dtype) for weight in _shares(a, b)])
-
-
-@mistake(of="merge_partials", caught_by=test_merge)
 def low_parts_left_out(a, b):
     """A part whose lse is below -1e30 counts as one that saw nothing.
 
