@@ -87,7 +87,8 @@ def layers_agree(student, draw, device, dtype):
         bias=(False, True),
         training=(True, False),
         learns=("all", "one", "none"),
-        scores=(1.0, FAR),
+        # In half precision far scores leave weights of 0 and 1, where a mean error says nothing.
+        scores=(1.0, FAR) if dtype.itemsize > 2 else (1.0,),
     )
     for i, call in enumerate(calls):
         alone = ("x", "context")[i % 2 if call["lengths"][1] else 0]
