@@ -121,7 +121,15 @@ def test_all_are_changed_where_there_is_no_git(repository, exercises, monkeypatc
 
 @pytest.mark.parametrize(
     "name",
-    ["exercise.toml", "zh.toml", "mistakes.py", "steps.py", "variants.py", "bench_it.py"],
+    [
+        "exercise.toml",
+        "zh.toml",
+        "mistakes.py",
+        "mistakes/softmax.py",
+        "steps.py",
+        "variants.py",
+        "bench_it.py",
+    ],
 )
 def test_what_judges_no_change_is_no_reason_to_ask_again(repository, exercises, name):
     git(repository, "switch", "--quiet", "--create", "branch")
