@@ -161,8 +161,10 @@ def measure_headroom_of_case(
 ) -> MeasuredHeadroom:
     """Run one case with one seed, even if earlier cases failed."""
     place = HeadroomPlace(slug=slug, answer=answer, check=case.check.id, case=case.name, seed=seed)
+    judge = Judge(student, ("headroom", str(seed), slug))
+    judge.keeps_rules = True
     try:
-        fault = Judge(student, ("headroom", str(seed), slug)).ask(student, case)
+        fault = judge.ask(student, case)
         why = "" if fault is None else str(fault)
     except (Exception, SystemExit) as error:  # a suite's own fault may be any exception
         why = f"{type(error).__name__}: {error}"
@@ -170,7 +172,7 @@ def measure_headroom_of_case(
         Headroom(
             place=place, subject=subject, measure=rule.measure, ratio=_compute_headroom_share(rule)
         )
-        for subject, rule in CURRENT_CASE.get().rules
+        for subject, rule in CURRENT_CASE.get().rules or []
         if rule.allowed  # without an allowance values are compared bit by bit
     ]
     rejections = (Rejection(place=place, why=why),) if why else ()

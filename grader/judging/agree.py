@@ -55,12 +55,14 @@ def agree(
         expected = _build_judged_expectation(got, expected)
     _judge_form(got, expected.plain, subject, call)
     numbers = as_judged_numbers(got)  # type: ignore[arg-type]
-    applied: list[Rule] = []
+    kept = find_case().rules
+    applied: list[Rule] | None = None if kept is None else []
     if within is None:
         found = judge_numbers(numbers, expected, applied)
     else:
         found = judge_within(numbers, expected.exact, within, applied)
-    find_case().rules += [(subject, rule) for rule in applied]
+    if kept is not None and applied is not None:
+        kept += [(subject, rule) for rule in applied]
     if found is not None:
         problem = fail_check(*_describe_fault(numbers, expected.exact, found, subject, call))
         problem.differs = ValueDifference(

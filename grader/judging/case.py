@@ -67,7 +67,8 @@ class Case:
     calls: set[str] = field(default_factory=set)  # as texts, with the sizes of their arguments
     modified: list[str] = field(default_factory=list)
     hard: set[str] = field(default_factory=set)  # the kinds of hard input that the case announced
-    rules: list[tuple[str, Rule]] = field(default_factory=list)  # applied, after a name of values
+    # The rules applied, each after a name of values; None if nobody asks for them.
+    rules: list[tuple[str, Rule]] | None = None
     _origins: dict[int, tuple[Any, str, str]] = field(default_factory=dict)
     _learning: dict[int, tuple[Any, str]] = field(default_factory=dict)
 

@@ -84,6 +84,7 @@ class Judge:
         self._tallies: dict[str, _Tally] = {}
         self._decided: set[str] = set()  # checks that failed or had their last case
         self.before_case: Callable[[], None] = lambda: None  # may raise, to end between two cases
+        self.keeps_rules = False  # whether a case keeps each rule that it applied
         self.errors: list[str] = []  # faults of the suite itself
 
     def draw_for(self, name: str, *again: str) -> Draw:
@@ -173,7 +174,7 @@ class Judge:
             **case.params,
         }
         self.before_case()
-        CURRENT_CASE.set(Case())
+        CURRENT_CASE.set(Case(rules=[] if self.keeps_rules else None))
         student.begin_case()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a library warns of is judged by its values

@@ -26,10 +26,10 @@ def rules():
     """The rules that one `agree` applies, as subjects and measures."""
 
     def applied(*args, **options):
-        token = CURRENT_CASE.set(Case())
+        token = CURRENT_CASE.set(Case(rules=[]))
         try:
             agree(*args, **options)
-            return [(subject, rule.measure) for subject, rule in CURRENT_CASE.get().rules]
+            return [(subject, rule.measure) for subject, rule in CURRENT_CASE.get().rules or []]
         finally:
             CURRENT_CASE.reset(token)
 

@@ -87,7 +87,7 @@ def test_infinity_agrees_with_itself_only():
 
 def test_nan_in_the_right_answer_is_our_fault():
     with pytest.raises(GraderFault):
-        agree(X, Expected(X.numpy(), changed(X, (0, 0), torch.nan), 1.0))
+        agree(X + 1, Expected(X.numpy(), changed(X, (0, 0), torch.nan), 1.0))
 
 
 def test_booleans_and_integers_agree_exactly():

@@ -11,13 +11,19 @@ import zlib
 from functools import cache
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 import reference
-from grader.judging.tolerance import as_judged_numbers, judge_numbers
+from grader.judging.tolerance import (
+    as_judged_numbers,
+    compute_rounding_tolerance,
+    judge_numbers,
+)
+from reference import Expected
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # leading, Lq, Lk, D, Dv
@@ -221,3 +227,22 @@ def test_a_scale_that_is_slightly_off_is_always_rejected(way, sign):
 
 def test_there_are_thousands_of_them():
     assert len(CASES) * len(WAYS) >= 3000
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_an_early_verdict_is_that_of_all_rules(dtype):
+    """Errors below, at and above what rounding explains, with good and bad yardsticks."""
+    draws, found = np.random.default_rng(0), set()
+    least = compute_rounding_tolerance(str(dtype).removeprefix("torch."), 1.0)
+    for _ in range(2000):
+        shape = [(4,), (3, 5), (40, 40)][draws.integers(3)]
+        exact = draws.choice([1, 1e-3]) * draws.normal(size=shape)
+        plain = torch.as_tensor(exact + least * draws.choice([0, 1, 9]) * draws.normal(size=shape))
+        right = Expected(exact, plain.to(dtype), 1.0, gradient=bool(draws.integers(2)))
+        got = exact + least * draws.choice([0, 0.05, 0.24, 0.26, 0.9, 1.1, 9]) * (
+            draws.choice([-1, 1], shape) if draws.integers(2) else draws.normal(size=shape)
+        )
+        early, late = judge_numbers(got, right), judge_numbers(got, right, [])
+        assert (early is None) == (late is None)
+        found.add(early is None)
+    assert found == {True, False}
