@@ -137,8 +137,10 @@ def _report_graded_state(e: ExerciseReport, words: Words) -> str:
     if e.speed is not None and e.speed.counts:
         text += words(", speed {earned} of {points}", earned=e.speed.earned, points=e.speed.points)
     if e.score is not None and e.score.not_run:
-        text += (
-            f"; {_report_points_not_run(e.score.not_run, words)}{_report_reasons_not_run(e, words)}"
+        text += words(
+            "; {points} ({reasons})",
+            points=_report_points_not_run(e.score.not_run, words),
+            reasons=_report_reasons_not_run(e, words),
         )
     return text
 
@@ -153,7 +155,7 @@ def _report_reasons_not_run(e: ExerciseReport, words: Words) -> str:
     reasons = [c.why for c in e.checks if c.verdict is Verdict.NOT_RUN]
     if e.speed is not None and not e.speed.counts:
         reasons.append(e.speed.why)
-    return f" ({', '.join(map(words.said, dict.fromkeys(reasons)))})"
+    return words(", ").join(map(words.said, dict.fromkeys(reasons)))
 
 
 def _render_terminal_headline(e: ExerciseReport, words: Words) -> Text:
