@@ -61,7 +61,7 @@ def test_what_was_broken_off_is_gone_on_with(run, tmp_path):
     assert run
 
 
-@pytest.mark.parametrize("name", ["test_plain_python.py", "mistakes.py", "exercise.toml"])
+@pytest.mark.parametrize("name", ["test_plain_python.py", "mistakes/matmul.py", "exercise.toml"])
 def test_a_changed_suite_is_asked_again(tmp_path, name):
     folder = tmp_path / EXERCISE.slug
     shutil.copytree(EXERCISE.folder, folder)

@@ -1,4 +1,4 @@
-"""What goes wrong when softmax is computed block by block, by name."""
+"""Wrong answers to `flash_attention`."""
 
 import math
 
@@ -8,75 +8,18 @@ from grader.judging import mistake
 from grader.judging.one_place import written_over
 from reference.ex10_online_softmax import (
     plain_flash_attention,
-    plain_merge_partials,
-    plain_online_softmax,
 )
 
-from .test_online_softmax import (
+from ..test_online_softmax import (
     test_causal,
     test_float64,
     test_gradients,
     test_half_precision,
-    test_merge,
-    test_merge_empty,
-    test_merge_sizes,
-    test_online,
-    test_online_extremes,
-    test_online_manners,
     test_scores,
     test_sizes,
     test_values,
 )
-
-
-def _wide(x):
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _blocks(length, size):
-    if size < 1:
-        raise ValueError(f"block_size is {size}")
-    return [slice(i, min(i + size, length)) for i in range(0, length, size)]
-
-
-def _finite(top):
-    return torch.where(top == -torch.inf, 0.0, top)
-
-
-def _factor(old, new):
-    return torch.exp(old - new)
-
-
-def _one(old, _):
-    return torch.ones_like(old)
-
-
-def _inverted(old, new):
-    return torch.exp(new - _finite(old))
-
-
-def _pass(
-    pieces, values, shrink=_factor, shrink_output=None, start=-torch.inf, base=_finite,
-    grow=torch.maximum,
-):  # fmt: skip
-    """The right loop over tiles of scores, but for the steps that are given."""
-    top = torch.full_like(pieces[0][..., 0], start)
-    total, output = torch.zeros_like(top), 0.0
-    for scores, value in zip(pieces, values, strict=True):
-        new_top = grow(top, scores.amax(-1))
-        powers = torch.exp(scores - base(new_top)[..., None])
-        factors = [f(top, base(new_top)) for f in (shrink, shrink_output or shrink)]
-        total = total * factors[0] + powers.sum(-1)
-        output = output * factors[1][..., None] + powers @ value
-        top = new_top
-    return top, total, output
-
-
-def _statistics(x, block_size, **steps):
-    """The right answer to task 1, but for the steps that are given."""
-    pieces = [_wide(x[..., block]) for block in _blocks(x.shape[-1], block_size)]
-    values = [torch.zeros(piece.shape[-1], 1).to(piece) for piece in pieces]
-    return _pass(pieces, values, **steps)[:2]
+from .shared import finite, inverted, not_shrinking, one_pass, shrinking, slices, wide
 
 
 def _tiles(q, k, v, causal, scale, block_size, ahead=None):
@@ -85,14 +28,14 @@ def _tiles(q, k, v, causal, scale, block_size, ahead=None):
     q_len, k_len = q.shape[-2], k.shape[-2]
     rows = torch.arange(q_len, device=q.device)[:, None]
     pieces, values = [], []
-    for block in _blocks(k_len, block_size):
+    for block in slices(k_len, block_size):
         keys = torch.arange(k_len, device=q.device)[block]
-        scores = _wide(q) * scale @ _wide(k[..., block, :]).mT
+        scores = wide(q) * scale @ wide(k[..., block, :]).mT
         if causal:
             hidden = keys > rows + k_len - q_len if ahead is None else ahead(keys, rows, k_len)
             scores = scores.masked_fill(hidden, -torch.inf)
         pieces.append(scores)
-        values.append(_wide(v[..., block, :]))
+        values.append(wide(v[..., block, :]))
     return pieces, values
 
 
@@ -104,236 +47,7 @@ def _end(q, top, total, output):
 def _flash(q, k, v, causal, scale, block_size, ahead=None, **steps):
     """The right answer to task 3, but for the steps that are given."""
     tiles = _tiles(q, k, v, causal, scale, block_size, ahead)
-    return _end(q, *_pass(*tiles, **steps))
-
-
-# Task 1: the two statistics
-
-
-@mistake(of="online_softmax", caught_by=test_online)
-def sum_not_rescaled(x, block_size):
-    """The sum so far is not rescaled when the maximum grows.
-
-    It was measured against the old maximum: multiply it by exp(old maximum - new maximum).
-    """
-    return _statistics(x, block_size, shrink=_one)
-
-
-@mistake(of="online_softmax", caught_by=test_online)
-def factor_inverted(x, block_size):
-    """The sum so far is multiplied by exp(new maximum - old maximum): it grows.
-
-    What is old is worth less beside a larger maximum: exp(old - new), which is at most 1.
-    """
-    return _statistics(x, block_size, shrink=_inverted)
-
-
-@mistake(of="online_softmax", caught_by=test_online)
-def maximum_starts_at_zero(x, block_size):
-    """The running maximum starts at 0, so it comes out as 0 where all scores are negative.
-
-    Start at -inf, which is below every score.
-    """
-    return _statistics(x, block_size, start=0.0)
-
-
-@mistake(of="online_softmax", caught_by=test_online)
-def last_block_dropped(x, block_size):
-    """The last block is left out where it is shorter than block_size.
-
-    There are ceil(n / block_size) blocks: range(0, n, block_size) starts each of them.
-    """
-    short = x.shape[-1] % max(block_size, 1)
-    columns = torch.arange(x.shape[-1], device=x.device)
-    return _statistics(x.masked_fill(columns >= len(columns) - short, -torch.inf), block_size)
-
-
-@mistake(of="online_softmax", caught_by=test_online)
-def last_block_filled_with_zeros(x, block_size):
-    """The last block is filled up with zeros, and these are counted as scores.
-
-    Fill up with -inf, whose exponential is 0, or let the last block be shorter.
-    """
-    missing = -x.shape[-1] % max(block_size, 1)
-    return _statistics(torch.nn.functional.pad(x, (0, missing)), block_size)
-
-
-@mistake(of="online_softmax", caught_by=test_online_extremes)
-def nan_from_hidden_blocks(x, block_size):
-    """A block of -inf gives NaN: -inf - -inf, while nothing else has been seen.
-
-    Subtract 0 instead of the maximum where that is still -inf.
-    """
-    return _statistics(x, block_size, base=lambda top: top)
-
-
-@mistake(of="online_softmax", caught_by=test_online_manners)
-def nan_replaced_afterwards(x, block_size):
-    """The NaN of -inf - -inf is replaced after the exponential, and comes back in the gradient.
-
-    Do not let it arise: replace the maximum by 0 where it is -inf, before it is subtracted.
-    """
-    x = _wide(x)
-    top = torch.full_like(x[..., 0], -torch.inf)
-    total = torch.zeros_like(top)
-    for block in _blocks(x.shape[-1], block_size):
-        new_top = torch.maximum(top, x[..., block].amax(-1))
-        shrink, powers = top - new_top, x[..., block] - new_top[..., None]
-        total = total * shrink.exp().nan_to_num() + powers.exp().nan_to_num().sum(-1)
-        top = new_top
-    return top, total
-
-
-@mistake(of="online_softmax", caught_by=test_online_extremes)
-def converted_too_late(x, block_size):
-    """In half precision the exponentials are taken before the conversion to float32.
-
-    Convert first, x[..., block].float(), then subtract and take exponentials.
-    """
-    row_max, _ = plain_online_softmax(x, block_size)
-    return row_max, _wide(torch.exp(x - _finite(row_max).to(x.dtype)[..., None])).sum(-1)
-
-
-@mistake(of="online_softmax", caught_by=test_online_extremes)
-def statistics_left_in_half_precision(x, block_size):
-    """In half precision the statistics are half precision too, and the sum cannot grow.
-
-    Return float32: convert each block with .float() before anything is computed.
-    """
-    row_max, row_sum = plain_online_softmax(x, block_size)
-    return row_max.to(x.dtype), row_sum.to(x.dtype)
-
-
-@mistake(of="online_softmax", caught_by=test_online_manners)
-def scores_overwritten(x, block_size):
-    """The maximum is subtracted from the caller's x in place.
-
-    x = x - m makes a new tensor, x -= m does not.
-    """
-    answer = plain_online_softmax(x, block_size)
-    x.data.sub_(_finite(x.data.amax(-1, keepdim=True)))
-    return answer
-
-
-@mistake(of="online_softmax", caught_by=test_online_manners)
-def block_size_not_checked(x, block_size):
-    """A block_size below 1 is taken, and nothing is read.
-
-    Raise ValueError, with the number, before the loop.
-    """
-    return plain_online_softmax(x, abs(block_size) + 1)
-
-
-@mistake(of="online_softmax", caught_by=test_online, null=True)
-def zeros_and_lengths(x, block_size):
-    """The maximum is 0 and the sum is n: nothing is computed.
-
-    Read the row block by block, with a running maximum and a running sum.
-    """
-    row_max = torch.zeros_like(_wide(x[..., 0]))
-    return row_max, row_max + x.shape[-1]
-
-
-# Task 2: two answers into one
-
-
-def _weighted(a, b, weights, lse=None):
-    """The outputs under these weights, and the right lse unless one is given."""
-    parts = [torch.where((y == -torch.inf)[..., None], 0.0, x) for x, y in (a, b)]
-    output = sum(w[..., None] * part for w, part in zip(weights, parts, strict=True))
-    return output.to(a[0].dtype), plain_merge_partials(a, b)[1] if lse is None else lse
-
-
-def _powers(a, b):
-    """exp(lse) of both parts, with the larger lse subtracted."""
-    base = _finite(torch.maximum(a[1], b[1]))
-    return torch.exp(a[1] - base), torch.exp(b[1] - base)
-
-
-def _shares(a, b):
-    one, other = _powers(a, b)
-    total = torch.where(one + other == 0, 1.0, one + other)
-    return one / total, other / total
-
-
-@mistake(of="merge_partials", caught_by=test_merge)
-def average_of_the_outputs(a, b):
-    """The output is the plain average of the two.
-
-    The part whose exponentials sum to more weighs more: by exp(lse).
-    """
-    half = torch.full_like(a[1], 0.5)
-    return _weighted(a, b, (half, half))
-
-
-@mistake(of="merge_partials", caught_by=test_merge)
-def weights_not_normalised(a, b):
-    """The weights exp(lse - larger lse) are not divided by their sum.
-
-    Divide the sum of the weighted outputs by the sum of the weights.
-    """
-    return _weighted(a, b, _powers(a, b))
-
-
-@mistake(of="merge_partials", caught_by=test_merge)
-def lse_added(a, b):
-    """The lse of both is the sum of the two lse.
-
-    Add the exponentials, not the logarithms: log(exp(lse_a) + exp(lse_b)).
-    """
-    return _weighted(a, b, _shares(a, b), a[1] + b[1])
-
-
-@mistake(of="merge_partials", caught_by=test_merge)
-def exponentials_overflow(a, b):
-    """exp(lse) is taken as it stands, and overflows or vanishes where lse is large.
-
-    Subtract the larger lse from both first.
-    """
-    one, other = a[1].exp(), b[1].exp()
-    return _weighted(a, b, (one / (one + other), other / (one + other)), (one + other).log())
-
-
-@mistake(of="merge_partials", caught_by=test_merge_empty)
-def nan_from_two_empty_parts(a, b):
-    """Of two empty parts comes NaN: -inf - -inf.
-
-    Subtract 0 where the larger lse is -inf, and divide by 1 where the sum of the weights is 0.
-    """
-    top = torch.maximum(a[1], b[1])
-    one, other = torch.exp(a[1] - top), torch.exp(b[1] - top)
-    shares = one / (one + other), other / (one + other)
-    return _weighted(a, b, shares, top + torch.log(one + other))
-
-
-@mistake(of="merge_partials", caught_by=test_merge_empty)
-def nan_let_through(a, b):
-    """The NaN in the output of an empty part gets through: its weight is 0, but 0 * NaN is NaN.
-
-    Replace the output by 0 where the lse of its part is -inf.
-    """
-    shares = [w[..., None] * x for w, (x, _) in zip(_shares(a, b), (a, b), strict=True)]
-    return sum(shares).to(a[0].dtype), plain_merge_partials(a, b)[1]
-
-
-@mistake(of="merge_partials", caught_by=test_merge_empty)
-def nan_repaired_in_the_output(a, b):
-    """The NaN of empty parts is replaced in the answer, and comes back in the gradient.
-
-    Do not let it arise: replace output and lse of an empty part before they are used.
-    """
-    lse = torch.logaddexp(a[1], b[1])
-    parts = [torch.exp(y - lse)[..., None] * x for x, y in (a, b)]
-    return sum(part.nan_to_num(0, 0, 0) for part in parts).to(a[0].dtype), lse
-
-
-@mistake(of="merge_partials", caught_by=test_merge, null=True)
-def first_part_returned(a, b):
-    """The first part is returned as it came.
-
-    Mix both outputs, weighted by exp(lse).
-    """
-    return a[0] + 0, a[1] + 0
+    return _end(q, *one_pass(*tiles, **steps))
 
 
 # Task 3: attention in tiles
@@ -345,7 +59,7 @@ def output_not_rescaled(q, k, v, causal=False, scale=None, block_size=64):
 
     Multiply both by exp(old maximum - new maximum).
     """
-    return _flash(q, k, v, causal, scale, block_size, shrink_output=_one)
+    return _flash(q, k, v, causal, scale, block_size, shrink_output=not_shrinking)
 
 
 @mistake(of="flash_attention", caught_by=test_values)
@@ -354,7 +68,7 @@ def denominator_not_rescaled(q, k, v, causal=False, scale=None, block_size=64):
 
     Multiply both by exp(old maximum - new maximum).
     """
-    return _flash(q, k, v, causal, scale, block_size, shrink=_one, shrink_output=_factor)
+    return _flash(q, k, v, causal, scale, block_size, shrink=not_shrinking, shrink_output=shrinking)
 
 
 @mistake(of="flash_attention", caught_by=test_values)
@@ -363,7 +77,7 @@ def rescaled_the_wrong_way(q, k, v, causal=False, scale=None, block_size=64):
 
     The factor is exp(old - new), at most 1.
     """
-    return _flash(q, k, v, causal, scale, block_size, shrink=_inverted)
+    return _flash(q, k, v, causal, scale, block_size, shrink=inverted)
 
 
 @mistake(of="flash_attention", caught_by=test_scores)
@@ -382,7 +96,7 @@ def tiles_averaged(q, k, v, causal=False, scale=None, block_size=64):
     Tiles with larger scores weigh more: carry a running maximum, sum and output along.
     """
     pieces, values = _tiles(q, k, v, causal, scale, block_size)
-    softmax = [torch.exp(x - _finite(x.amax(-1, keepdim=True))) for x in pieces]
+    softmax = [torch.exp(x - finite(x.amax(-1, keepdim=True))) for x in pieces]
     sums = [
         torch.where(x.sum(-1, keepdim=True) == 0, 1.0, x.sum(-1, keepdim=True)) for x in softmax
     ]
@@ -400,9 +114,9 @@ def short_tile_dropped(q, k, v, causal=False, scale=None, block_size=64):
     whole = [(x, y) for x, y in zip(*tiles, strict=True) if x.shape[-1] == block_size]
     if whole:
         tiles = [list(t) for t in zip(*whole, strict=True)]
-        return _end(q, *_pass(*tiles))
-    return torch.zeros_like(_end(q, *_pass(*tiles))[0]), torch.full_like(
-        _wide(q[..., 0]), -torch.inf
+        return _end(q, *one_pass(*tiles))
+    return torch.zeros_like(_end(q, *one_pass(*tiles))[0]), torch.full_like(
+        wide(q[..., 0]), -torch.inf
     )
 
 
@@ -456,7 +170,7 @@ def nothing_divided_by_nothing(q, k, v, causal=False, scale=None, block_size=64)
 
     Divide by 1 where the sum is 0.
     """
-    top, total, output = _pass(*_tiles(q, k, v, causal, scale, block_size))
+    top, total, output = one_pass(*_tiles(q, k, v, causal, scale, block_size))
     return (output / total[..., None]).to(q.dtype), top + torch.log(total)
 
 
@@ -467,7 +181,7 @@ def hidden_with_a_finite_number(q, k, v, causal=False, scale=None, block_size=64
     Hide with -inf.
     """
     pieces, values = _tiles(q, k, v, causal, scale, block_size)
-    return _end(q, *_pass([x.clamp(min=-1e9) for x in pieces], values))
+    return _end(q, *one_pass([x.clamp(min=-1e9) for x in pieces], values))
 
 
 @mistake(of="flash_attention", caught_by=test_values)
@@ -476,7 +190,7 @@ def lse_without_maximum(q, k, v, causal=False, scale=None, block_size=64):
 
     Add it back: maximum + log(sum).
     """
-    top, total, output = _pass(*_tiles(q, k, v, causal, scale, block_size))
+    top, total, output = one_pass(*_tiles(q, k, v, causal, scale, block_size))
     return _end(q, top, total, output)[0], torch.log(total)
 
 
@@ -496,7 +210,7 @@ def sum_in_base_2(q, k, v, causal=False, scale=None, block_size=64):
 
     lse is a natural logarithm: maximum + torch.log(sum).
     """
-    top, total, output = _pass(*_tiles(q, k, v, causal, scale, block_size))
+    top, total, output = one_pass(*_tiles(q, k, v, causal, scale, block_size))
     return _end(q, top, total, output)[0], top + torch.log2(total)
 
 
@@ -561,7 +275,7 @@ def hidden_by_a_finite_number(q, k, v, causal=False, scale=None, block_size=64):
     pieces, values = _tiles(q, k, v, causal, scale, block_size)
     idle = torch.cat(pieces, -1).amax(-1, keepdim=True) == -torch.inf
     filled = [torch.where(idle, x, x.masked_fill(x == -torch.inf, -1e9)) for x in pieces]
-    return _end(q, *_pass(filled, values))
+    return _end(q, *one_pass(filled, values))
 
 
 @mistake(of="flash_attention", caught_by=test_gradients)
@@ -602,7 +316,7 @@ def tile_of_queries_forgets_its_start(q, k, v, causal=False, scale=None, block_s
 
     Query i of a tile stands at start + i: shift its diagonal by that.
     """
-    _blocks(1, block_size)
+    slices(1, block_size)
     parts, before = [], k.shape[-2] - q.shape[-2]
     for start in range(0, max(1, q.shape[-2]), 128):
         rows = q[..., start : start + 128, :]
@@ -625,19 +339,6 @@ def keys_cut_from_the_end(q, k, v, causal=False, scale=None, block_size=64):
         seen = before + start
         parts.append(_flash(rows, k[..., :seen, :], v[..., :seen, :], True, scale, block_size))
     return tuple(torch.cat([part[i] for part in parts], -2 if i == 0 else -1) for i in (0, 1))
-
-
-@mistake(of="merge_partials", caught_by=test_merge_sizes)
-def second_part_overwritten(a, b):
-    """The second output is weighed in place, so that it is changed, and the first with it if both
-    are one tensor.
-
-    Write output * weight, which makes a new tensor, not output *= weight.
-    """
-    right = plain_merge_partials(a, b)
-    if a[0] is b[0]:
-        b[0].mul_(0.5)
-    return right
 
 
 @mistake(of="flash_attention", caught_by=test_gradients)
@@ -667,7 +368,7 @@ def nan_in_gradients_of_empty_rows(q, k, v, causal=False, scale=None, block_size
     Do not let it arise: subtract 0 where the maximum is -inf, divide by 1 where the sum is 0.
     """
     pieces, values = _tiles(q, k, v, causal, scale, block_size)
-    top, total, output = _pass(pieces, values)
+    top, total, output = one_pass(pieces, values)
     return (output / total[..., None]).nan_to_num(0.0).to(q.dtype), top + torch.log(total)
 
 
@@ -675,7 +376,7 @@ def nan_in_gradients_of_empty_rows(q, k, v, causal=False, scale=None, block_size
 
 
 def _nothing(q, v, lse=0.0):
-    return q.new_zeros(*q.shape[:-1], v.shape[-1]), torch.full_like(_wide(q[..., 0]), lse)
+    return q.new_zeros(*q.shape[:-1], v.shape[-1]), torch.full_like(wide(q[..., 0]), lse)
 
 
 @mistake(of="flash_attention", caught_by=test_values, null=True)
@@ -697,24 +398,6 @@ def mean_of_the_values(q, k, v, causal=False, scale=None, block_size=64):
     return output + v.mean(-2, keepdim=True), lse
 
 
-@mistake(of="online_softmax", caught_by=test_online_manners)
-def statistics_in_one_place(x, block_size, places={}):  # noqa: B006 (that is the mistake)
-    """Every answer of a form is written into the same memory, over the answer before it.
-
-    Return new tensors in every call.
-    """
-    return written_over(places, plain_online_softmax(x, block_size))
-
-
-@mistake(of="merge_partials", caught_by=test_merge_sizes)
-def merged_in_one_place(a, b, places={}):  # noqa: B006 (that is the mistake)
-    """Every answer of a form is written into the same memory, over the answer before it.
-
-    Return new tensors in every call.
-    """
-    return written_over(places, plain_merge_partials(a, b))
-
-
 @mistake(of="flash_attention", caught_by=test_sizes)
 def flash_in_one_place(q, k, v, causal=False, scale=None, block_size=64, places={}):  # noqa: B006 (that is the mistake)
     """Every answer of a form is written into the same memory, over the answer before it.
@@ -734,7 +417,7 @@ def later_powers_replaced(q, k, v, causal=False, scale=None, block_size=64):
     raw, values = _tiles(q, k, v, False, scale, block_size)
     hidden, _ = _tiles(q, k, v, causal, scale, block_size)
     top = torch.cat([x.detach() for x in hidden], -1).amax(-1)
-    base, total, output = _finite(top)[..., None], 0.0, 0.0
+    base, total, output = finite(top)[..., None], 0.0, 0.0
     for scores, seen, value in zip(raw, hidden, values, strict=True):
         powers = torch.where(seen == -torch.inf, 0.0, torch.exp(scores - base))
         total, output = total + powers.sum(-1), output + powers @ value
@@ -748,7 +431,7 @@ def double_maximum_kept_above(q, k, v, causal=False, scale=None, block_size=64):
     Only a maximum of -inf needs another number.
     """
     lowest = -1e30 if q.dtype == torch.float64 else -torch.inf
-    base = lambda top: _finite(top).clamp(min=lowest)  # noqa: E731
+    base = lambda top: finite(top).clamp(min=lowest)  # noqa: E731
     return _flash(q, k, v, causal, scale, block_size, base=base)
 
 
@@ -788,12 +471,3 @@ def maximum_seldom_taken(q, k, v, causal=False, scale=None, block_size=64):
     """
     grow = lambda old, new: torch.where(new > old + 80, new, old)  # noqa: E731
     return _flash(q, k, v, causal, scale, block_size, grow=grow)
-
-
-@mistake(of="merge_partials", caught_by=test_merge)
-def low_parts_left_out(a, b):
-    """A part whose lse is below -1e30 counts as one that saw nothing.
-
-    Only -inf says so: scores may be as low as -1e32.
-    """
-    return plain_merge_partials(*((x, y.masked_fill(y < -1e30, -torch.inf)) for x, y in (a, b)))

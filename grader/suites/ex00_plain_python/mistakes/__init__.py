@@ -1,0 +1,1 @@
+"""What goes wrong with matrices in lists, and with attention on them, by name."""

@@ -1,0 +1,1 @@
+"""What goes wrong on the way back through softmax and attention, by name."""

@@ -1,0 +1,1 @@
+"""What goes wrong when softmax is computed block by block, by name."""

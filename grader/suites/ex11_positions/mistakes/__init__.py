@@ -1,0 +1,1 @@
+"""What goes wrong with positions, by name."""
