@@ -6,11 +6,15 @@ or "" if the lines of the answer do not show the cause.
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 
 import torch
 
 from grader.judging.raised_exception import RaisedException
+from grader.judging.unset_advice import (
+    advise_on_unset_attribute,
+    advise_on_unset_local,
+    advise_on_unset_name,
+)
 
 _REDUCTION = re.compile(
     r"(\b(?:np|numpy|torch)\b)?\.(sum|mean|max|min|amax|amin|logsumexp|prod|var|std|norm)\("
@@ -27,7 +31,7 @@ Advise = Callable[[RaisedException, re.Match[str]], str]
 def advise_on_exception(raised: RaisedException) -> str:
     """Return a sentence with the cure of an exception; "" if its cause is not certain."""
     for kind, pattern, advise in _RULES:
-        if not raised.number and advise is not _advise_on_unset_attribute:
+        if not raised.number and advise is not advise_on_unset_attribute:
             continue  # which needs no line of the answer
         found = re.search(pattern, raised.message) if re.fullmatch(kind, raised.kind) else None
         if found is not None and (told := advise(raised, found)):
@@ -156,22 +160,6 @@ def _advise_on_no_arguments(raised: RaisedException, found: re.Match[str]) -> st
     return f"All of {owner[2]} are None here."
 
 
-def _advise_on_unset_attribute(raised: RaisedException, found: re.Match[str]) -> str:
-    """Say that nothing in the answer sets an attribute of `self`, or which name is like it."""
-    owner, name = found.groups()
-    # A check reads attributes too; then no line of the answer has raised.
-    read = not raised.number or re.search(rf"\bself\.{name}\b", raised.line)
-    known = raised.list_set_attributes()
-    if not read or name in known or not raised.mentions(rf"^\s*class\s+{owner}\b"):
-        return ""
-    if raised.mentions(rf"""["']{name}["']|^\s*def\s+{name}\b|^\s+{name}\s*[:=][^,]*$"""):
-        return ""  # a buffer, a property, or an attribute of the class
-    # Names of one length are rather those of two things: q_weight and k_weight.
-    if like := get_close_matches(name, [n for n in known if len(n) != len(name)], 1, 0.75):
-        return f"Nothing sets self.{name}, but something sets self.{like[0]}."
-    return f"Nothing sets self.{name}: set it in __init__."
-
-
 def _advise_on_missing_super(raised: RaisedException, found: re.Match[str]) -> str:
     return "Write super().__init__() in the first line of __init__: before it nothing can be set."
 
@@ -193,7 +181,9 @@ _RULES: tuple[tuple[str, str, Advise], ...] = (
     ("IndexError|TypeError|ValueError|RuntimeError|StopIteration", _EMPTY, _advise_on_no_arguments),
     ("TypeError", r"^bad operand type for unary ~: 'NoneType'", _advise_on_none(r"~(\w+)")),
     ("AttributeError", r"^'(\w{1,99})' object has no attribute '(\w{1,99})'$",
-     _advise_on_unset_attribute),
+     advise_on_unset_attribute),
+    ("NameError", r"^name '(\w{1,99})' is not defined", advise_on_unset_name),
+    ("UnboundLocalError", r"^cannot access local variable '(\w{1,99})'", advise_on_unset_local),
     ("AttributeError", r"before (?:Module|\w{1,99})\.__init__\(\) call$", _advise_on_missing_super),
     ("AttributeError", r"^'NoneType' object has no attribute '(\w{1,99})'",
      _advise_on_none(r"\b(\w+)\.{0}\b")),

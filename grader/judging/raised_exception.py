@@ -27,14 +27,36 @@ class RaisedException:
     @cached_property
     def start(self) -> int:
         """The number of the line with the `def` around the line that raised; 0 if there is none."""
-        indent = _measure_line_indent(self.line)
-        for number in range(self.number, max(0, self.number - _MAX_BODY), -1):
+        return self.find_def(self.number)
+
+    def find_def(self, inside: int) -> int:
+        """Return the number of the line with the `def` around a line; 0 if there is none."""
+        indent = _measure_line_indent(self.read_line(inside))
+        for number in range(inside, max(0, inside - _MAX_BODY), -1):
             line = self.read_line(number)
             if re.match(r"\s*def\s", line) and (
-                number == self.number or _measure_line_indent(line) < indent
+                number == inside or _measure_line_indent(line) < indent
             ):
                 return number
         return 0
+
+    @cached_property
+    def settings(self) -> list[tuple[int, str]]:
+        """The variables that lines of functions seem to set, each after the number of its line."""
+        found, quoted = [], False
+        for number in range(1, len(self.lines) + 1):
+            line = self.read_line(number)
+            if not quoted:
+                found += [(number, name) for name in _list_assigned_names(line)]
+            quoted ^= bool((line.count('"""') + line.count("'''")) % 2)
+        return found
+
+    @cached_property
+    def own_settings(self) -> list[tuple[int, str]]:
+        """Those of the function around the line that raised."""
+        near = range(self.start + 1, self.start + _MAX_BODY if self.start else 0)
+        return [(n, name) for n, name in self.settings
+                if n in near and self.find_def(n) == self.start]  # fmt: skip
 
     @cached_property
     def header(self) -> str:
@@ -78,3 +100,19 @@ def _list_assigned_attributes(line: str) -> list[str]:
         return []
     called = "(" in left.lstrip()[1:]
     return re.findall(r"\.(\w+)\s*$" if called else r"\.(\w+)", left)
+
+
+def _list_assigned_names(line: str) -> list[str]:
+    """Return the variables that an indented line sets, alone, as a tuple or in a loop."""
+    text = line.strip()
+    if text == line or text.endswith(","):  # of the module; or an argument of a longer call
+        return []
+    if text.startswith("for ") and " in " in text:
+        left = text[4:].partition(" in ")[0]
+    else:
+        left, sign, right = text.partition("=")
+        if not sign or right.startswith("=") or right.count(")") > right.count("("):
+            return []
+        left = left.partition(":")[0].rstrip("+-*/@&|^%<>")
+    plain = re.fullmatch(r"[\w ,()*]+", left)
+    return re.findall(r"[A-Za-z_]\w*", left) if plain and not re.search(r"\w\(", left) else []

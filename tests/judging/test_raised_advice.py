@@ -19,6 +19,7 @@ SETTING = (
     "class Module(torch.nn.Module):\n    def __init__(self, x):\n        {}\n"
     "    def forward(self):\n        return self.w_o\n\ndef f(x):\n    return Module(x)()"
 )
+OTHER = "Line 2 sets a, but in another function: return it there, or pass it on."
 SUPER = "Write super().__init__() in the first line of __init__: before it nothing can be set."
 NEW = "This writes into a tensor that needs a gradient: make a new tensor."
 
@@ -89,6 +90,14 @@ CASES = [
     (SETTING.format("self.w_o = torch.nn.Parameter(x)"), X, SUPER),
     (SETTING.format("self.register_buffer('w_o', x)"), X, SUPER),
     ("def f(x):\n    mask = None\n    return x + mask.float()", X, "mask is None here."),
+    ("def g(x):\n    a = x + 1\n    return a\n\ndef f(x):\n    g(x)\n    return a", X, OTHER),
+    ("def f(scores):\n    weights = scores.exp()\n    return weigths", X, "Nothing sets weigths, but something sets weights."),
+    ("def f(key):\n    return keys.mT", X, "Nothing sets keys, but something sets key."),
+    ("class A:\n    def __init__(self):\n        self.heads = 2\n\n    def g(self):\n        return heads\n\ndef f(x):\n    return A().g()", X, "Nothing sets heads, but something sets self.heads."),
+    ("def f(x, keep=None):\n    if keep is not None:\n        y = x * keep\n    return y", X, "Line 3 sets y, but this call did not run it."),
+    ("def f(x):\n    for i, y in enumerate([]):\n        x = y\n    return i", X, "Line 2 sets i, but this call did not run it."),
+    ("def f(x):\n    total += x\n    return total", X, "This line sets total itself, and no line before it does."),
+    ("def f(x):\n    y = x @ mask\n    mask: torch.Tensor = x > 0\n    return y", X, "Line 3 sets mask, but comes after this one."),
 ]  # fmt: skip
 
 
@@ -109,6 +118,15 @@ def test_a_cause_that_is_certain_gets_its_cure_in_both_languages(source, given, 
         ("def f(x):\n    return x[:, :4] + x.sum(0)", X.numpy()),  # not an axis too few
         ("def f(x):\n    return x + np.ones((2, max(1, 2))) + x.sum()", X.numpy()),
         ("def f(x):\n    raise EOFError", X),
+        ("def f(x):\n    return other", X),
+        ("def f(q_weight):\n    return k_weight", X),  # like another, but of another thing
+        ('def g(x):\n    """\n    a = x\n    """\n\ndef f(x):\n    return a', X),  # in a text
+        (
+            "def g(x):\n    # a = x\n    return dict(b=x,\n        a=x)\n\ndef f(x):\n    return a",
+            X,
+        ),
+        ("class A:\n    a = 3\n\ndef f(x):\n    return a", X),
+        ("def f(x):\n    raise NameError(\"name 'x' is not defined\")", X),
         ("def f(x):\n    y = z = None\n    return y.a.b + z.a", X),  # one of two
         ("def f(x):\n    self = x\n    return self.w_o", X),  # no class of the answer
         (
