@@ -56,6 +56,8 @@ def test_the_trace_says_where_it_goes_wrong():
         shown("ex05_causal_mask", mistaken("ex05_causal_mask", "diagonal_hidden"), "a b")
     )
     assert "mask     Lq Lk      (2, 2)        differs by up to 1 " in text
+    called = "causal_mask, sliding_window_mask, causal_attention"
+    assert f"Called in your file: {called}." in text
     assert "The first step that differs: mask." in text
     assert "a · ·   a █ ·       a -1  ·" in text
 

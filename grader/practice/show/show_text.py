@@ -24,6 +24,7 @@ def show_trace_lines(trace: Trace, words: Words) -> RenderableType:
     parts: list[RenderableType] = [
         _show_trace_heading(trace, words),
         _show_steps_table(trace, words),
+        *_show_called_functions(trace, words),
         *_show_problem_sentences(trace, words),
     ]
     if (wrong := trace.first_wrong) is not None:
@@ -74,6 +75,15 @@ def _show_steps_table(trace: Trace, words: Words) -> Table:
         cells = (words(step.name), Text(step.letters, "dim"), str(step.reference.shape))
         drawn.add_row(*cells, *[_show_step_verdict(step, words)] * beside)
     return drawn
+
+
+def _show_called_functions(trace: Trace, words: Words) -> list[Text]:
+    """Say which functions of the answer were called."""
+    names = dict.fromkeys(s.call.partition("(")[0] for s in trace.steps if s.call)
+    if not names:
+        return []
+    says = words("Called in your file: {names}.", names=words(", ").join(names))
+    return [Text(clean_worker_text(says), "dim")]
 
 
 def _show_step_verdict(step: ShownStep, words: Words) -> Text:
