@@ -55,9 +55,18 @@ def _find_digits_fact(got: Array, exact: Array, failure: CheckFailure) -> Fact |
     # Nothing is read of a student's object: that would be a call.
     wide = any("float64" in str(x.dtype) for x in given if isinstance(x, Tensor | np.ndarray))
     error = float(np.abs(got - exact).max() / max(np.abs(exact).max(), 1e-300))
-    if wide and FLOAT32_ERRORS[0] <= error <= FLOAT32_ERRORS[1]:
+    if wide and FLOAT32_ERRORS[0] <= error <= FLOAT32_ERRORS[1] and _is_rounded(got, exact):
         return Fact(key="float32_digits", values={"error": error})
     return None
+
+
+def _is_rounded(got: Array, exact: Array) -> bool:
+    """Return whether numbers are rounded, up and down; not shifted one way, as by an epsilon."""
+    if (got == got.astype(np.float32)).all() and (exact != exact.astype(np.float32)).any():
+        return True
+    off = (got / np.where(exact == 0, 1, exact) - 1)[(exact != 0) & (got != exact)]
+    up = int((off > 0).sum())
+    return bool(min(up, off.size - up) > max(2, off.size // 4))
 
 
 def _find_number_fact(got: Array, exact: Array) -> Fact | None:

@@ -95,10 +95,7 @@ def _diagnose_failed_check(
     exercise: Exercise, failure: CheckFailure, named: Named, stage: Stage | None
 ) -> Diagnosis | None:
     mistakes = tuple(NamedMistake(id=m.id, says=m.says, mend=m.mend) for m in named.mistakes)
-    differs = failure.fault.differs
-    places = () if differs is None else location.locate_judged_errors(
-        differs.wrong, location.list_judged_letters(exercise, differs.call, differs.subject)
-    )  # fmt: skip
+    places = location.locate_wrong_places(exercise, failure.fault.differs)
     nothing = not (mistakes or places or stage)
     return None if nothing else Diagnosis(
         mistakes=mistakes, together=named.together, places=places, stage=stage

@@ -7,6 +7,7 @@ import numpy as np
 
 from grader.core.diagnosis_records import WrongPlaces
 from grader.core.records import Exercise
+from grader.judging.case import ValueDifference
 
 Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -14,7 +15,29 @@ Wrong = np.ndarray[Any, np.dtype[np.bool_]]
 AXES = {"B": "batch", "H": "head", "Hk": "kv_head", "L": "row", "Lq": "row", "t": "row", "n": "row",
         "Lk": "key", "q_len": "row", "k_len": "key", "max_len": "key"}  # fmt: skip
 # Where the manifest says "..." before rows: of four axes these two, of three any one.
+APART = 10  # how many times as large as those of right numbers errors are that stand out
 LEADING_AXES, LEADING_AXIS = ["batch", "head"], ["leading"]
+
+
+def locate_wrong_places(
+    exercise: Exercise, differs: ValueDifference | None
+) -> tuple[WrongPlaces, ...]:
+    """Find the wrong places of a failure's values; none where right values differ as much."""
+    if differs is None or not _is_wrong_apart(differs):
+        return ()
+    letters = list_judged_letters(exercise, differs.call, differs.subject)
+    return locate_judged_errors(differs.wrong, letters)
+
+
+def _is_wrong_apart(differs: ValueDifference) -> bool:
+    """Return whether the wrong numbers stand out: else the line between them is the allowance's."""
+    if np.asarray(differs.exact).dtype.kind in "biu":
+        return True
+    with np.errstate(invalid="ignore"):
+        error = np.abs(differs.got - differs.exact)
+    wrong, right = error[differs.wrong], error[~differs.wrong]
+    typical = np.median(np.nan_to_num(wrong, nan=np.inf)) if wrong.size else 0.0
+    return not right.size or bool(typical >= APART * np.nan_to_num(right).max())
 
 
 def locate_judged_errors(wrong: Wrong, letters: Sequence[str]) -> tuple[WrongPlaces, ...]:

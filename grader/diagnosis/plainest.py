@@ -97,11 +97,9 @@ def _count_numbers(shape: str) -> int:
 def _show_failure(exercise: Exercise, check: CheckResult, failure: CheckFailure) -> CheckResult:
     if check.why == str(failure.fault):
         return check
-    differs, known = failure.fault.differs, check.diagnosis
+    known = check.diagnosis
     if known is not None:
-        places = () if differs is None else location.locate_judged_errors(
-            differs.wrong, location.list_judged_letters(exercise, differs.call, differs.subject)
-        )  # fmt: skip
+        places = location.locate_wrong_places(exercise, failure.fault.differs)
         known = replace(known, places=places)
     return replace(
         check, why=str(failure.fault), where=failure.case.name.partition("[")[2].rstrip("]"),

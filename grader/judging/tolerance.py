@@ -68,7 +68,7 @@ def judge_numbers(
     if applied is not None:
         applied += rules
     broken = [rule for rule in rules if not rule.error <= rule.allowed]
-    return _apply_tolerance_rule(error, broken[0]) if broken else None
+    return _apply_tolerance_rule(got, error, expected, broken[0]) if broken else None
 
 
 def judge_within(
@@ -160,9 +160,15 @@ def _find_unequal_judged_value(got: Array, wrong: Array) -> Difference | None:
     )  # fmt: skip
 
 
-def _apply_tolerance_rule(error: Array, rule: Rule) -> Difference:
-    """Point at the first entry beyond the bound, or at the largest error if none is."""
-    wrong = error > rule.allowed
+def _apply_tolerance_rule(got: Array, error: Array, expected: Expected, rule: Rule) -> Difference:
+    """Point at the first entry beyond the bound, or at the largest error if none is.
+
+    An entry that is the exact number, rounded once, is not wrong, though a bound on the mean of all
+    errors may be less than its error.
+    """
+    plain, exact = expected.plain, torch.as_tensor(expected.exact)
+    dtype = plain.dtype if isinstance(plain, torch.Tensor) else torch.as_tensor(plain).dtype
+    wrong = (error > rule.allowed) & (got != f64(exact.to(dtype)))
     place = np.argwhere(wrong)[0] if wrong.any() else np.unravel_index(error.argmax(), error.shape)
     return Difference(
         index=tuple(int(i) for i in place),

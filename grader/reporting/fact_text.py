@@ -19,9 +19,10 @@ FACT_SENTENCES = {
     "fewer_true": "All that should be False is False; wrong entries that are False: {count}.",
     # weights
     "negative_weights": "There are negative weights, the least {least}.",
-    "row_sums": "The weights of a row sum to {sum}, not to 1.",
-    "columns_sum": "The weights of a column sum to 1; those of a row sum to {sum}.",
-    "table_sum": "The weights of all rows together sum to 1; those of one row sum to {sum}.",
+    "row_sums": "In an example the weights of a row sum to {sum}, not to 1.",
+    "columns_sum": "In an example the weights of a column sum to 1; those of a row sum to {sum}.",
+    "table_sum": "In an example the weights of all rows together sum to 1; those of one row sum to "
+    "{sum}.",
     "shift": "Adding 1 to every score changes the weights, by up to {change}. It should not.",
     "order": "A smaller score has the larger weight: {low} against {high}.",
     "other_rows": "The weights of a row change with the scores of another row, by up to {change}.",
@@ -38,10 +39,11 @@ FACT_SENTENCES = {
     "be only those whose `keep` is True.",
     "mask_ignored": "The weights are the same with a mask and without.",
     "hidden_weight": "A hidden key has weight {weight}; it should have 0.",
-    "masked_sum": "Under a mask the weights of a row sum to {sum}, not to 1.",
+    "masked_sum": "In an example with a mask the weights of a row sum to {sum}, not to 1.",
     "hidden_score": "A hidden key changes the other weights when its score is {score}.",
     "empty_row_not_finite": "A row whose keys are all hidden gives NaN or infinity, not 0.",
-    "empty_row_sum": "The weights of a row whose keys are all hidden sum to {sum}, not to 0.",
+    "empty_row_sum": "In an example the weights of a row whose keys are all hidden sum to {sum}, "
+    "not to 0.",
     # attention
     "mixture": "The output is not the weights times the values: it differs by up to {change}.",
     "ignores_q": "The output does not change with the queries.",
@@ -126,8 +128,8 @@ def report_small_example(example: SmallExample, words: Words) -> str:
 
 def _write_fact_number(x: float) -> str:
     """Write a whole number as it is; others with four digits, or with more if they would look like
-    a whole number."""
+    0 or 1."""
     if x == round(x) and abs(x) < 1e9:
         return str(round(x))
     short = f"{x:.4g}"
-    return f"{x:.8g}" if float(short) == round(x) else short
+    return f"{x:.8g}" if float(short) in (0, 1) else short

@@ -372,3 +372,20 @@ def test_candidates_are_asked_up_to_the_first_difference_and_nothing_twice(monke
     assert len(asked) == len(
         suite_runner.list_suite_checks(catalog.find_catalog_exercise("ex01_softmax"))
     )
+
+
+def test_places_are_told_where_wrong_numbers_stand_out():
+    exact = np.linspace(1.0, 2.0, 12).reshape(1, 3, 4)
+    one_row = exact + np.array([0.0, 0.3, 0.0])[:, None]
+    drifting = exact + 1e-9 * exact  # the allowance parts them, and nothing else
+    for got, told in ((one_row, 1), (drifting, 0)):
+        error = np.abs(got - exact)
+        differs = ValueDifference(
+            got=got,
+            exact=exact,
+            wrong=error > 1.5e-9,
+            subject="output",
+            call="attention_numpy(...)",
+        )
+        places = location.locate_wrong_places(catalog.find_catalog_exercise("ex03_sdpa"), differs)
+        assert len(places) == told

@@ -248,6 +248,7 @@ def failed(got, exact, *args, subject="out"):
 
 
 RIGHT = [[1.0, 2.0, 4.0], [8.0, 16.0, -3.0], [0.5, 7.0, 9.0]]
+THIRDS = np.divide(RIGHT, 3)
 WIDE = torch.zeros(1, dtype=torch.float64)
 
 
@@ -260,7 +261,10 @@ WIDE = torch.zeros(1, dtype=torch.float64)
         (np.transpose(RIGHT), RIGHT, "transposed"),
         (np.roll(RIGHT, 1), RIGHT, "other_places"),
         (np.zeros((3, 3)), RIGHT, "all_zero"),
-        (np.multiply(1 + 1e-8, RIGHT), RIGHT, "float32_digits"),
+        (np.float32(THIRDS).astype(float), THIRDS, "float32_digits"),
+        (np.multiply(1 + 3e-8 * np.cos(np.arange(9.0).reshape(3, 3)), RIGHT), RIGHT, "float32_digits"),
+        (np.multiply(1 + 1e-8, RIGHT), RIGHT, None),  # as an epsilon in a denominator does
+        (np.divide(RIGHT, 1 + 1e-7 / np.abs(RIGHT)), RIGHT, None),
         (np.multiply(1 + 1e-3, RIGHT), RIGHT, None),
         (np.square(RIGHT), RIGHT, None),
         ([[True, False], [False, False]], [[False, True], [True, True]], "all_inverted"),
@@ -289,8 +293,10 @@ def test_what_another_call_changed_tells_nothing_of_how_it_is_computed():
 def test_counts_are_whole_numbers():
     told = [*fact_text.report_facts([Fact(key="more_true", values={"count": 32768.0})], Words())]
     assert told == ["All that should be True is True; wrong entries that are True: 32768."]
-    told = [*fact_text.report_facts([Fact(key="factor", values={"factor": 2.00004})], Words())]
-    assert told == ["Every number is 2.00004 times what it should be."]
+    told = [*fact_text.report_facts([Fact(key="factor", values={"factor": 7.0000002})], Words())]
+    assert told == ["Every number is 7 times what it should be."]
+    told = [*fact_text.report_facts([Fact(key="factor", values={"factor": 1.00004})], Words())]
+    assert told == ["Every number is 1.00004 times what it should be."]
 
 
 def test_a_report_quotes_no_warning_and_nothing_from_the_search_for_the_mistake(graded):

@@ -24,6 +24,7 @@ from grader.judging.tolerance import (
     judge_numbers,
 )
 from reference import Expected
+from reference.expected import f64
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # leading, Lq, Lk, D, Dv
@@ -246,3 +247,17 @@ def test_an_early_verdict_is_that_of_all_rules(dtype):
         assert (early is None) == (late is None)
         found.add(early is None)
     assert found == {True, False}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_no_number_that_is_rounded_once_is_pointed_at(dtype):
+    """A mean error may be broken by entries of which the first wrong one is not the first."""
+    exact = np.random.default_rng(0).random((40, 40))
+    plain = torch.as_tensor(exact).to(dtype)
+    got = f64(plain)
+    got[20:] *= 1 + float(torch.finfo(dtype).eps)
+    found = judge_numbers(got, Expected(exact, plain, 1.0))
+    assert found is not None
+    assert found.measure == "mean error"
+    assert found.index[0] >= 20
+    assert not found.where[:20].any()

@@ -13,7 +13,7 @@ from grader.reporting.from_json import parse_report_json
 from tests.reporting.samples import DIAGNOSIS, EVERYTHING
 from tests.reporting.test_limited import views
 
-SENTENCE = "The weights of a row sum to 0.98, not to 1."
+SENTENCE = "In an example the weights of a row sum to 0.98, not to 1."
 EXAMPLE = "By hand, with q = [[1]]: output is [[2]], but should be [[3]]."
 
 
@@ -49,7 +49,7 @@ def test_each_sentence_is_there_in_chinese():
 )
 def test_numbers_are_short_and_never_look_right_where_they_are_wrong(x, written):
     [told] = fact_text.report_facts([Fact(key="row_sums", values={"sum": x})], Words())
-    assert told == f"The weights of a row sum to {written}, not to 1."
+    assert told == f"In an example the weights of a row sum to {written}, not to 1."
 
 
 @pytest.mark.parametrize("told", [SENTENCE, EXAMPLE])

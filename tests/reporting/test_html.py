@@ -76,7 +76,7 @@ def test_every_check_is_a_sentence_with_its_sign_and_points():
         "✓ passed: What own_a asks. 4/4",
         "✗ failed: What own_b asks. 0/2 out[0] is 1, but should be 2 3 of 4 entries differ. "
         "Divided by D. Divide by sqrt(D). Or: Not divided. Wrong: head 3 only, of 8; rows 0 to 1, of 9. "
-        "The weights of a row sum to 0.98, not to 1. The output does not change with the keys. "
+        "In an example the weights of a row sum to 0.98, not to 1. The output does not change with the keys. "
         "By hand, with q = [[1]]: output is [[2]], but should be [[3]]. "
         "Line 14 is the first whose value differs from a right answer: scores is (2, 4), should be (2, 3). "
         "In an example with 6 tokens of width 4: The scores may be right; the mask hides the wrong keys. "
