@@ -90,12 +90,17 @@ class _TextInProcess:
 
 def load_file_without_wall(path: Path, name: str, prelude: str = "") -> ModuleType:
     """Run the prelude of an exercise, then load a module from a file."""
-    run_worker_prelude(prelude)
+    _prepare_process(prelude)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     exec(_compile_file(path, path.stat().st_mtime_ns), module.__dict__)
     return module
+
+
+def _prepare_process(prelude: str) -> None:
+    defer_dynamo_import()  # torch.nn.attention.bias, too, would import the compiler
+    run_worker_prelude(prelude)
 
 
 @cache
@@ -120,7 +125,7 @@ def load_code_without_wall(
     build: Callable[[], CodeType], name: str, prelude: str = "", **given: object
 ) -> ModuleType:
     """Run the prelude, then the code, in a module that has the names `given`."""
-    run_worker_prelude(prelude)
+    _prepare_process(prelude)
     module = ModuleType(name)
     module.__file__ = f"{name}.py"
     sys.modules[name] = module
