@@ -12,8 +12,10 @@ from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.student_runs import StudentRuns
 from grader.diagnosis.time_limit import OutOfTime, limit_diagnosis_time
+from grader.diagnosis.written_numbers import keep_mistakes_of_written_numbers
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import Mistake
+from grader.judging.student_file import find_file_of_student
 
 MAX_FAILURES_TRIED = 3  # failed checks from which a pair is looked for
 
@@ -67,8 +69,11 @@ def _name_mistakes_of_each_failure(
     seconds = math.inf if mend is None else time_limit.SINGLE_SECONDS
     with limit_diagnosis_time(seconds):
         fitting = _find_single_mistakes(failures, judge, known, runs, trials)
+    answer = find_file_of_student(judge.student)
     for failure in failures:
         found = fitting[failure.check]
+        if answer is not None:
+            found = keep_mistakes_of_written_numbers(found, answer.source)
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
     other = [f for f in failures if not fitting[f.check]]

@@ -26,6 +26,11 @@ WHOLE_SHAPES = ((1,), (2,), (3,), (1, 2), (2, 2), (2, 3), (2, 2, 2))  # of "..."
 # What whole numbers up to 2 are multiplied by, the plainest first. With 64 the scores of a few
 # queries and keys are below 3e4, as far as most exercises promise; a softmax takes more.
 FACTORS = 1.0, 64.0, 1000.0
+_SHARES = {
+    1: torch.tensor([1.0]),
+    2: torch.tensor([0.25, 0.75]),
+    3: torch.tensor([0.5, 0.25, 0.25]),
+}
 _KEPT = (int, float, str, torch.dtype, torch.device, type(None))
 
 
@@ -86,7 +91,8 @@ class SmallInputs:
                 made[name] = like
             else:
                 shape = [size for w in self._shape(name) for size in _as_sizes(sizes[w])]
-                made[name] = _draw_like(like, shape, dtype, factor, draw)
+                draw_one = _draw_weights if name == "weights" else _draw_like
+                made[name] = draw_one(like, shape, dtype, factor, draw)
         return made
 
     def _find_lengths(self) -> dict[str, int]:
@@ -186,6 +192,15 @@ def _draw_like(
     if isinstance(like, np.ndarray):
         return made.numpy()
     return made.tolist() if isinstance(like, list) else made
+
+
+def _draw_weights(
+    like: Any, shape: Sequence[int], dtype: torch.dtype, factor: float, draw: Draw
+) -> Any:
+    """Draw rows that a softmax may give; their sums are 1, whatever the factor."""
+    rows = _SHARES[shape[-1]].repeat(*shape[:-1], 1).to(dtype)
+    made = rows.roll(draw.integer(0, 2), -1)
+    return made.numpy() if isinstance(like, np.ndarray) else made
 
 
 def iterate_input_groups(plan: SmallInputs) -> Iterator[tuple[tuple[str, ...], torch.dtype, float]]:

@@ -4,6 +4,7 @@ Only the first fault is raised, in this order: type, shape, dtype, device, finit
 never broadcast and NaN never agrees.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -269,6 +270,8 @@ def _describe_fault(
     if found.wrong == 0:
         summary = "Every entry is close, but together they are not"
     if not found.measure:
+        return [problem, call, summary + "."]
+    if not math.isfinite(float(numbers[found.index])) and found.measure == "largest error":
         return [problem, call, summary + "."]
     measured = "{} {}, allowed {}".format(found.measure, *_round_apart(found.error, found.allowed))
     return [problem, call, f"{summary}; {measured}."]

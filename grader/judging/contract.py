@@ -181,7 +181,7 @@ def _judge_answer_shape(
     front = leading if words[0] == "..." else ()
     if front is None:  # leading dimensions of unknown number
         front = shape[: max(0, len(shape) - len(letters))]
-    should = [*front, *(sizes.get(w, int(w) if w.isdigit() else "any") for w in letters)]
+    should = [*front, *(sizes.get(w, int(w) if w.isdigit() else w) for w in letters)]
     if isinstance(value, list):
         should = should[: max(1, len(shape))]  # an empty list of rows has no width
     fits = len(should) == len(shape) and all(

@@ -78,7 +78,7 @@ def lasting(function: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
         before = [x.now() for x in kept]
         yield
     for answer, was in zip(kept, before, strict=True):
-        same(answer.now(), was, says="an earlier answer, after later calls,")
+        same(answer.now(), was, says="an earlier answer (after later calls)")
 
 
 def _flatten_judged_answers(value: Any) -> Iterator[Any]:

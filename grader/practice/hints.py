@@ -1,9 +1,11 @@
 """Gives the next hint on the first failed check; each hint tells more than the one before."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.diagnosis_records import Diagnosis
 from grader.core.errors import GraderFault, UserError
 from grader.core.records import Exercise, ExerciseReport, Verdict
@@ -71,7 +73,7 @@ def find_next_hint(
     told = take_hint(exercise, place, report, words=words, level=level)
     what = words("Hint {number} of {count} on {name}: {hint}",
                  number=told.number, count=told.count, name=told.name, hint=told.text)  # fmt: skip
-    after = _advise_next_hint(exercise, told.number, told.count, told.kept, words)
+    after = _advise_next_hint(exercise, report.path, told, words)
     return *_describe_failure_to_hint(exercise, report, told.name, words), what, after
 
 
@@ -191,16 +193,19 @@ def _describe_failure_to_hint(
     )
 
 
-def _advise_next_hint(exercise: Exercise, number: int, count: int, kept: bool, words: Words) -> str:
-    slug = exercise.slug
-    if number == count:
+def _advise_next_hint(exercise: Exercise, path: str, told: Hint, words: Words) -> str:
+    slug, number = exercise.slug, told.number
+    if number == told.count:
         lesson = answer_file.locate_lesson_of_submission(slug, words.language)
         return words("This is the last hint; the lesson is {lesson}.", lesson=lesson)
-    if not kept:
+    if not told.kept:
         return words("{file} cannot be written: `make hint EX={slug} ARGS='--level {number}'` "
                      "gives the next one.",
                      file=PROGRESS_FILE, slug=slug, number=number + 1)  # fmt: skip
-    return words("`make hint EX={slug}` gives the next one.", slug=slug)
+    if Path(path).parent == ANSWERS_FOLDER:
+        return words("`make hint EX={slug}` gives the next one.", slug=slug)
+    return words("`make hint EX={slug} SUBMISSION={path}` gives the next one.", slug=slug,
+                 path=shlex.quote(path))  # fmt: skip
 
 
 def _hint_that_all_passed(exercise: Exercise, words: Words) -> tuple[str, ...]:

@@ -67,12 +67,12 @@ def told(sentences: tuple[str, ...]) -> str:
     return found
 
 
-def test_what_is_not_started_begins_with_its_first_function(asked):
+def test_what_is_not_started_begins_with_its_first_function(asked, tmp_path):
     first = EX01.functions["softmax_numpy"].hints[0]
     assert asked(SKELETON) == (
         "ex01_softmax is not started yet. Its lesson is docs/lessons/ex01_softmax.en.md; softmax_numpy comes first.",
         f"Hint 1 of 3 on softmax_numpy: {first}",
-        "`make hint EX=ex01_softmax` gives the next one.",
+        f"`make hint EX=ex01_softmax SUBMISSION={tmp_path / 'ex01_softmax.py'}` gives the next one.",
     )
 
 

@@ -280,8 +280,8 @@ def test_wrong_numbers_tell_facts_by_themselves(got, exact, key):
 
 def test_what_another_call_changed_tells_nothing_of_how_it_is_computed():
     for subject in (
-        "an earlier answer, after later calls,",
-        "a mask, after an earlier one was changed,",
+        "an earlier answer (after later calls)",
+        "a mask (after an earlier one was changed)",
     ):
         given = failed([[True] * 3], [[False] * 3], subject=subject)
         assert list(difference_facts.list_difference_facts(given)) == []

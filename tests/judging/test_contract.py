@@ -99,7 +99,7 @@ def test_kinds_fit(wanted, value):
     "wanted, value, says",
     [
         ("tensor B L E", torch.zeros(2, 3), "out.shape is (2, 3), but should be (2, 3, 4)"),
-        ("tensor B n", torch.zeros(3, 3), "out.shape is (3, 3), but should be (2, any)"),
+        ("tensor B n", torch.zeros(3, 3), "out.shape is (3, 3), but should be (2, n)"),
         ("tensor", np.zeros(3), "out is an array, but should be a tensor"),
         ("array", torch.zeros(3), "out is a tensor, but should be an array"),
         ("bool tensor L L", torch.zeros(3, 3), "out.dtype is float32, but should be bool"),

@@ -102,7 +102,7 @@ def changed_agree(student, draw, name, dtypes, learns=(False,)):
                 agree(softmax(x, dim), right(x, dim))
         if not learning:
             softmax.held(x, dim).change("fill" if name == "softmax_numpy" else "fill_", 2.0)
-            says = "weights, after the caller wrote into those of an earlier call,"
+            says = "weights (after the caller wrote into those of an earlier call)"
             agree(softmax(x, dim), right(x, dim), says)
 
 
@@ -331,7 +331,7 @@ def test_gradient(student, draw):
     weights, _ = student.softmax(first), student.softmax(other)
     [got] = backward(weights, first, upstream=other.detach())
     [expected] = reference.softmax_gradients(first, upstream=other.detach())
-    agree(got, expected, says="gradient of x, after a call for another x,")
+    agree(got, expected, says="gradient of x (after a call for another x)")
 
 
 @check(points=1, needs=[test_values])

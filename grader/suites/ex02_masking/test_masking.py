@@ -29,7 +29,7 @@ DTYPES = [float16, bfloat16, float32, float64]
 HIDDEN = [0.0, 1e30, math.inf, -math.inf, math.nan]
 USUAL = {"B": 2, "H": 3, "Lq": 4, "Lk": 5}
 HARD = [Hard.SQUARE, Hard.ONE, Hard.LONG]
-WRITTEN = "mask, after the caller wrote into that of an earlier call,"
+WRITTEN = "mask (after the caller wrote into that of an earlier call)"
 
 
 def shapes(draw, case, **usual):

@@ -69,7 +69,7 @@ def changed_agree(student, draw, dtype, learns):
                 agree(softmax(scores, mask), right(scores, mask))
         if not learns:
             softmax.held(scores, mask).change("fill_", 2.0)
-            says = "weights, after the caller wrote into those of an earlier call,"
+            says = "weights (after the caller wrote into those of an earlier call)"
             agree(softmax(scores, mask), right(scores, mask), says)
 
 
@@ -115,4 +115,4 @@ def gradient_outlasts_a_call(student, draw):
     weights, _ = student.masked_softmax(scores, keep), student.masked_softmax(other, keep)
     [got] = backward(weights, scores, upstream=other.detach())
     [expected] = reference.masked_softmax_gradients(scores, keep, upstream=other.detach())
-    agree(got, expected, says="gradient of scores, after a call for other scores,")
+    agree(got, expected, says="gradient of scores (after a call for other scores)")

@@ -21,7 +21,7 @@ def each_learns_alone(student, draw, masked):
         output, _ = student.scaled_dot_product_attention(*tensors, keep)
         [got] = backward(output, x, upstream=upstream)
         x.requires_grad_(False)
-        agree(got, right, says=f"gradient of {name}, which alone learns")
+        agree(got, right, says=f"gradient of {name} (which alone learns)")
 
 
 def same_tensor_for_all(student, draw, masked, dtype=float32):
@@ -48,7 +48,7 @@ def gradient_outlasts_a_call(student, draw, masked):
     found = backward(output, *given, upstream=upstream)
     expected = reference.attention_gradients(*given, keep, upstream=upstream)
     for name, got, right in zip("qkv", found, expected, strict=True):
-        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+        agree(got, right, says=f"gradient of {name} (after a call for other inputs)")
 
 
 def gradients_agree(student, draw, tensors, keep, scale=None):

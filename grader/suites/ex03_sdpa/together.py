@@ -109,7 +109,7 @@ def one_call_agrees(student, draw, given, clean, keep, scale, only):
     )
     leaves = [x for x in given if x.requires_grad]
     rights = [right for name, right in zip("qkv", rights, strict=True) if name in only]
-    alone = ", which alone learns" if len(only) == 1 else ""
+    alone = " (which alone learns)" if len(only) == 1 else ""
     found = backward(both, *leaves, upstream=upstream)
     for name, got, right in zip(only, found, rights, strict=True):
         agree(got, right, says=f"gradient of {name}{alone}")

@@ -102,7 +102,7 @@ def gradients_agree(
     right = oracle.forward_gradients(*(clean or given.values()), keep=keep, **both)
     rights = dict(zip(inputs, right, strict=False))
     for name, one in zip(learning, got, strict=True):
-        alone = ", which alone learns" if only else ""
+        alone = " (which alone learns)" if only else ""
         agree(one.to(rights[name].plain.dtype), rights[name], says=f"gradient of {name}{alone}")
     if only:
         return
@@ -118,7 +118,7 @@ def gradients_outlast_a_call(draw, module, oracle, keep, x, context):
     module(draw.normal(*x.shape).requires_grad_(), context, keep)
     [got] = backward(output, x, upstream=upstream)
     right = oracle.forward_gradients(x, context, keep, upstream=upstream)[0]
-    agree(got, right, says="gradient of x, after a call for another x,")
+    agree(got, right, says="gradient of x (after a call for another x)")
 
 
 def each_learns_alone(draw, module, oracle, keep, bias, x, context):
@@ -132,13 +132,13 @@ def each_learns_alone(draw, module, oracle, keep, bias, x, context):
         leaf.requires_grad_()
         [got] = backward(module(x, context, keep)[0], leaf, upstream=upstream)
         leaf.requires_grad_(False)
-        agree(got, right, says=f"gradient of {name}, which alone learns")
+        agree(got, right, says=f"gradient of {name} (which alone learns)")
     names = [f"{name}.{kind}" for name in NAMES for kind in ("weight", "bias")[: 1 + bias]]
     for name, right in zip(names, others, strict=True):
         getattr(module, f"{name}.requires_grad_")(True)
         output, _ = module.forward.held(x, context, keep)
         output.backward(upstream)
-        agree(module.read(f"{name}.grad"), right, says=f"gradient of {name}, which alone learns")
+        agree(module.read(f"{name}.grad"), right, says=f"gradient of {name} (which alone learns)")
         getattr(module, f"{name}.requires_grad_")(False)
 
 

@@ -142,7 +142,7 @@ def test_numpy_mask(student, draw, case):
             hidden_weights_are_zero(answer[1], torch.from_numpy(keep.copy()))
     for seen in (True, False) if case == MASKS[0] else ():
         answer = attend(*args, heads, keep=np.array(seen))
-        values_agree(answer, right(*args, heads, np.full(5, seen)), "for a mask of no dimensions")
+        values_agree(answer, right(*args, heads, np.full(5, seen)), "(mask of no dimensions)")
 
 
 @check(points=1)
@@ -205,7 +205,7 @@ def test_mask(student, draw, device, case, bias):
                 values_agree(module(x, keep=own), oracle(x, keep=own))
     for seen in torch.tensor([True, False], device=device) if case == MASKS[0] else ():
         right = oracle(x, context, seen.expand(5))
-        values_agree(module(x, context, seen), right, "for a mask of no dimensions")
+        values_agree(module(x, context, seen), right, "(mask of no dimensions)")
 
 
 @check(points=1, needs=[test_context])
@@ -237,7 +237,7 @@ def test_gradients(student, draw, device, case, masked):
         upstream = draw.normal(*x.shape)
         [got] = backward(module(x, x, keep)[0], x, upstream=upstream)
         right = oracle.forward_gradients(x, x, keep, upstream=upstream)
-        agree(got, sum_of_gradients(right[:2]), says="gradient of x, which is the context too,")
+        agree(got, sum_of_gradients(right[:2]), says="gradient of x (which is the context too)")
 
 
 @check(points=1, needs=[test_numpy_values, test_context])

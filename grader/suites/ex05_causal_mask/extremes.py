@@ -54,7 +54,7 @@ def each_learns_alone(student, draw, inputs):
         x.requires_grad_()
         [got] = backward(student.causal_attention(*inputs), x, upstream=upstream)
         x.requires_grad_(False)
-        agree(got, right, says=f"gradient of {name}, which alone learns")
+        agree(got, right, says=f"gradient of {name} (which alone learns)")
 
 
 def same_tensor_learns(student, draw, dtype):
@@ -78,7 +78,7 @@ def gradients_outlast_a_call(student, draw, inputs):
     found = backward(output, *inputs, upstream=upstream)
     expected = reference.causal_attention_gradients(*inputs, upstream=upstream)
     for name, got, right in zip("qkv", found, expected, strict=True):
-        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+        agree(got, right, says=f"gradient of {name} (after a call for other inputs)")
 
 
 def answers_last(attend, inputs, learns):
@@ -91,7 +91,7 @@ def answers_last(attend, inputs, learns):
             agree(attend(*inputs), right(*inputs), says="output for a changed input")
     if not learns:
         attend.held(*inputs).change("fill_", 2.0)
-        says = "output, after the caller wrote into that of an earlier call,"
+        says = "output (after the caller wrote into that of an earlier call)"
         agree(attend(*inputs), right(*inputs), says=says)
 
 
@@ -100,5 +100,5 @@ def masks_may_be_changed(mask, right, *args):
     for shape in SHAPES_OF_MASKS:
         mask.held(*shape, *args).change("logical_not_")
     for shape in SHAPES_OF_MASKS:
-        says = "a mask, after an earlier one was changed,"
+        says = "a mask (after an earlier one was changed)"
         agree(mask(*shape, *args), right(*shape, *args), says=says)

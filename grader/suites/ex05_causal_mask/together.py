@@ -57,7 +57,7 @@ def one_call_agrees(student, draw, dtype, lengths, widths, lead, layout, scores,
     found = backward(output, *(x for x in inputs if x.requires_grad), upstream=upstream)
     rights = reference.causal_attention_gradients(*inputs, upstream=upstream)
     rights = [right for name, right in zip("qkv", rights, strict=True) if name in learns]
-    alone = ", which alone learns" if len(learns) == 1 else ""
+    alone = " (which alone learns)" if len(learns) == 1 else ""
     for name, got, right in zip(learns, found, rights, strict=True):
         agree(got, right, says=f"gradient of {name}{alone}")
 

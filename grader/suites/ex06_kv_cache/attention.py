@@ -70,7 +70,7 @@ def each_input_learns_alone(student, draw, t, old):
         output, _ = student.attend_with_past(q, k, v, past)
         [got] = backward(output, x, upstream=upstream)
         x.requires_grad_(False)
-        agree(got, right, says=f"gradient of {name}, which alone learns")
+        agree(got, right, says=f"gradient of {name} (which alone learns)")
 
 
 def same_tensor_learns(student, draw, dtype):
@@ -98,7 +98,7 @@ def gradients_outlast_a_call(student, draw, t, old):
     expected = reference.attend_with_past_gradients(*given, upstream=upstream)
     found = backward(output, *leaves, upstream=upstream)
     for name, got, right in zip(INPUTS, found, expected, strict=True):
-        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+        agree(got, right, says=f"gradient of {name} (after a call for other inputs)")
 
 
 def answers_last(student, draw, dtype, old, learns):

@@ -107,7 +107,7 @@ def agree_with_cache(
     with lasting(layer.forward, x):
         agree(layer(-x), right(-x))
     layer.forward.held(x).change("fill_", 2.0)
-    agree(layer(x), right(x), says="output, after the caller wrote into that of an earlier call,")
+    agree(layer(x), right(x), says="output (after the caller wrote into that of an earlier call)")
 
 
 def agree_changed_weights(draw, layer, right, width, bias):
@@ -176,12 +176,12 @@ def each_learns_alone(student, draw, device, t, bias):
     of_x, *others = right.gradients(x, upstream=upstream)
     layer.requires_grad_(False)
     [got] = backward(layer(x.requires_grad_()), x, upstream=upstream)
-    agree(got, of_x, says="gradient of x, which alone learns")
+    agree(got, of_x, says="gradient of x (which alone learns)")
     x.requires_grad_(False)
     for name, one in zip(parameters(12, bias), others, strict=True):
         getattr(layer, f"{name}.requires_grad_")(True)
         layer.forward.held(x).backward(upstream)
-        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
+        agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name} (which alone learns)")
         getattr(layer, f"{name}.requires_grad_")(False)
 
 

@@ -63,7 +63,7 @@ def one_call_agrees(student, draw, dtype, old, t, widths, lead, layout, scores, 
     leaves = [x for x in inputs if x.requires_grad]
     found = backward(side_by_side(answer), *leaves, upstream=upstream)
     rights = [right for x, right in zip(inputs, rights, strict=True) if x.requires_grad]
-    alone = ", which alone learns" if len(learns) == 1 else ""
+    alone = " (which alone learns)" if len(learns) == 1 else ""
     for name, got, right in zip(learns, found, rights, strict=True):
         agree(got, right, says=f"gradient of {name}{alone}")
 

@@ -62,7 +62,7 @@ def gradients_agree(draw, student, q, k, v, keep=None, says="", only="qkv"):
     rights = reference.grouped_query_attention_gradients(*leaves.values(), keep, upstream=upstream)
     for name, right in zip("qkv", rights, strict=True):
         if name in only:
-            alone = ", which alone learns" if len(only) == 1 else ""
+            alone = " (which alone learns)" if len(only) == 1 else ""
             agree(grads[name].to(q.dtype), right, says=f"gradient of {name}{alone}{says}")
 
 
@@ -88,7 +88,7 @@ def gradients_outlast_a_call(student, draw, keep):
     found = backward(output, *given, upstream=upstream)
     rights = reference.grouped_query_attention_gradients(*given, keep, upstream=upstream)
     for name, got, right in zip("qkv", found, rights, strict=True):
-        agree(got, right, says=f"gradient of {name}, after a call for other inputs,")
+        agree(got, right, says=f"gradient of {name} (after a call for other inputs)")
 
 
 def changed_weights_agree(draw, module, oracle, x):

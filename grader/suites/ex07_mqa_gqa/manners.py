@@ -55,7 +55,7 @@ def answers_last(student, inputs, keep, learns):
             attends(student, q, k, v, keep, says="output for a changed input")
     if not learns:
         attend.held(q, k, v, keep).change("fill_", 2.0)
-        says = "output, after the caller wrote into that of an earlier call,"
+        says = "output (after the caller wrote into that of an earlier call)"
         attends(student, q, k, v, keep, says=says)
 
 

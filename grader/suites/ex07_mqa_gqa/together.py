@@ -86,7 +86,7 @@ def one_call_agrees(
     found = backward(output, *(x for x in given if x.requires_grad), upstream=upstream)
     rights = reference.grouped_query_attention_gradients(q, k, v, mask, upstream=upstream)
     rights = [right for name, right in zip("qkv", rights, strict=True) if name in learns]
-    alone = ", which alone learns" if len(learns) == 1 else ""
+    alone = " (which alone learns)" if len(learns) == 1 else ""
     for name, got, right in zip(learns, found, rights, strict=True):
         agree(got, right, says=f"gradient of {name}{alone}")
 

@@ -12,7 +12,7 @@ from grader.suites.ex08_cuda_sdpa.layers import layers, load
 from reference import ex08_cuda_sdpa as reference
 from reference import raised
 
-ALONE = "gradient of {}, which alone learns"
+ALONE = "gradient of {} (which alone learns)"
 
 
 def expected(oracle, dtype):

@@ -186,7 +186,7 @@ def test_merge_empty(student, draw, dtype):
         right = reference.merge_partials_gradients(a, b, upstream=upstream, of=0)
         [got] = backward(output, alone, upstream=upstream)
         place = next(i for i, x in enumerate(leaves) if x is alone)
-        says = f"gradient of {('a[0]', 'a[1]', 'b[0]', 'b[1]')[place]}, which alone learns"
+        says = f"gradient of {('a[0]', 'a[1]', 'b[0]', 'b[1]')[place]} (which alone learns)"
         agree(got, right[place], says=says)
 
 
@@ -361,7 +361,7 @@ def each_learns_alone(student, draw, dtype, causal):
         output, _ = student.flash_attention(*given, causal, block_size=4)
         [got] = backward(output, x, upstream=upstream)
         x.requires_grad_(False)
-        agree(got, expected, says=f"gradient of {name}, which alone learns")
+        agree(got, expected, says=f"gradient of {name} (which alone learns)")
 
 
 def same_tensor_learns(student, draw, dtype, causal):

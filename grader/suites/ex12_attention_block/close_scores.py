@@ -72,11 +72,11 @@ def each_learns_alone(draw, module, right, *inputs, keep=None):
         leaf.requires_grad_()
         [got] = backward(module(*inputs, *masks), leaf, upstream=upstream)
         leaf.requires_grad_(False)
-        agree(got, one, says=f"gradient of {name}, which alone learns")
+        agree(got, one, says=f"gradient of {name} (which alone learns)")
     for name, one in zip(right.state_dict(), expected[len(inputs) :], strict=True):
         getattr(module, f"{name}.requires_grad_")(True)
         module.forward.held(*inputs, *masks).backward(upstream)
-        agree(module.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
+        agree(module.read(f"{name}.grad"), one, says=f"gradient of {name} (which alone learns)")
         getattr(module, f"{name}.requires_grad_")(False)
     module.requires_grad_(True)
 

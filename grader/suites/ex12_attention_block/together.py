@@ -18,7 +18,7 @@ LAYOUTS = "plain", "strided", "expanded"
 MASKS = None, "heads", "rows", "queries", "open"
 FAR = 300.0  # times as large as ordinary scores: hundreds apart, so that exp alone overflows
 MODES = "train", "eval", "no gradients"
-ALONE = [f"gradient of {name}, which alone learns" for name in ("x", "the context")]
+ALONE = [f"gradient of {name} (which alone learns)" for name in ("x", "the context")]
 
 
 def norms_agree_together(student, draw, device, dtype):

@@ -107,10 +107,10 @@ def one_learns_alone(student, draw, device, absorbed):
         of_x, *others = right.gradients(x, absorbed, upstream=upstream)
         layer.requires_grad_(False)
         [got] = backward(layer(x.requires_grad_(), absorbed=absorbed), x, upstream=upstream)
-        agree(got, of_x, says="gradient of x, which alone learns")
+        agree(got, of_x, says="gradient of x (which alone learns)")
         x.requires_grad_(False)
         for name, one in zip(parameters(sizes), others, strict=True):
             getattr(layer, f"{name}.requires_grad_")(True)
             layer.forward.held(x, absorbed=absorbed).backward(upstream)
-            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name}, which alone learns")
+            agree(layer.read(f"{name}.grad"), one, says=f"gradient of {name} (which alone learns)")
             getattr(layer, f"{name}.requires_grad_")(False)

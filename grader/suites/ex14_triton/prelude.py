@@ -194,7 +194,8 @@ class Guard:
         if wrong.any():
             place = home[0].distance(addresses[wrong]) if home else "outside its tensors"
             raise IndexError(
-                f"{self.kernel}, program {program}, {verb} {place}: mask what is not there"
+                f"{self.kernel}, program {program}, {verb} {place}: mask what is not there, "
+                "unless the strides are wrong"
             )
 
 

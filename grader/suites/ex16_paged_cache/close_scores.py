@@ -111,7 +111,7 @@ def each_learns_alone(student, draw, device):
         output = student.ragged_attention(*tensors, *bounds)
         [got] = backward(output, x, upstream=upstream)
         x.requires_grad_(False)
-        agree(got, right, says=f"gradient of {name}, which alone learns")
+        agree(got, right, says=f"gradient of {name} (which alone learns)")
 
 
 def small_weights_count(student, device, dtype):

@@ -117,7 +117,7 @@ def half_precision_not_raised(x, dim=-1):
 
 @mistake(of="softmax", caught_by=test_precisions)
 def dtype_promoted(x, dim=-1):
-    """The weights come back in float32 although the scores were in half precision.
+    """The weights of scores in half precision come back in float32.
 
     Convert the result to the dtype of the input: .to(x.dtype).
     """

@@ -315,7 +315,7 @@ def float64_lowered_numpy(x, axis=-1):
 
 @mistake(of="softmax_numpy", caught_by=test_numpy_precisions)
 def dtype_promoted_numpy(x, axis=-1):
-    """The weights come back in float32 although the scores were in float16.
+    """The weights of float16 scores come back in float32.
 
     Convert the result to the dtype of the input: .astype(x.dtype).
     """

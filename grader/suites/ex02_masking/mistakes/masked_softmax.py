@@ -356,7 +356,7 @@ def none_not_expected(scores, keep):
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
 def half_precision_not_raised(scores, keep):
-    """Half precision is summed in half precision, where 66,000 ones are infinity.
+    """Half precision is summed in half precision; in float16, 66,000 ones are infinity.
 
     Compute in float32 (scores.float()) and convert the weights back at the end.
     """
@@ -391,7 +391,7 @@ def reciprocal_in_half_precision(scores, keep):
 
 @mistake(of="masked_softmax", caught_by=test_precisions)
 def dtype_promoted(scores, keep):
-    """The weights come back in float32 although the scores were in half precision.
+    """The weights of scores in half precision come back in float32.
 
     Convert the result to the dtype of the scores: .to(scores.dtype).
     """

@@ -812,7 +812,7 @@ def scale_rounded_to_half_precision(q, k, v, keep=None, scale=None):
 
 @mistake(of="scaled_dot_product_attention", caught_by=test_half_precision)
 def dtype_promoted(q, k, v, keep=None, scale=None):
-    """The results come back in float32 although the inputs were in half precision.
+    """The results of inputs in half precision come back in float32.
 
     Convert both to the dtype of q at the end: .to(q.dtype).
     """
