@@ -61,7 +61,7 @@ def test_the_numpy_version_is_shown_while_the_other_is_not_written(ask):
     text = ask(body[:start] + '    raise NotImplementedError("Later.")\n', "ex03_sdpa")
     assert "scaled_dot_product_attention is not written yet: Later." in text
     assert "weights B H Lq Lk (1, 2, 2, 2) the same" in " ".join(text.split())
-    assert "NumPy keeps no gradients" in text
+    assert "Only PyTorch keeps gradients" in text
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def trace_example_to_show(
             replace(_show_step_beside_answer(n, letters, x, answers.get(n)), given=n in inputs)
             for n, (letters, x) in steps.items()
         ),
-        head=head, row=row,
+        head=head, row=row, target=target,
     )  # fmt: skip
     check_head_to_show(found)
     return _show_gradient_flows(found, steps[target][1], inputs, target, answers.get(target))
@@ -133,7 +133,7 @@ def _show_gradient_flows(
         except StudentFault as fault:
             problems.append(str(fault))
     elif fits:
-        problems.append("NumPy keeps no gradients: they are shown of the reference only.")
+        problems.append("Only PyTorch keeps gradients: they are shown of the reference only.")
     flows = tuple(
         GradientFlow(name=name, reference=norms, yours=yours.get(name))
         for name, norms in reference.items()

@@ -185,7 +185,8 @@ def _show_gradient_bars(trace: Trace, words: Words) -> list[RenderableType]:
         return []
     columns = trace.columns(trace.grids[-1])
     rows = trace.rows(trace.grids[-1])
-    title = words("Gradient of the output at {token} by each input", token=repr(rows[trace.row]))
+    told = "Gradient of the {step} at {token} by each input"
+    title = words(told, step=words(trace.target), token=repr(rows[trace.row]))
     drawn = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     drawn.add_column("")
     drawn.add_column("")

@@ -81,7 +81,8 @@ class Trace:
     steps: tuple[ShownStep, ...]
     embedding: str = ""
     head: int | None = None  # the one that was asked for
-    row: int = 0  # the output whose gradients are shown
+    row: int = 0  # the place in `target` whose gradients are shown
+    target: str = "output"  # the step whose gradients are shown
     flows: tuple[GradientFlow, ...] = ()
     problems: tuple[str, ...] = field(default=())  # sentences about what could not be shown
 

@@ -27,8 +27,8 @@ def steps(q, k):
         "k": ("B H Lk D", k),
         "embedding": ("L D", plain_sinusoidal_embedding(positions, width, BASE)),
         "angles": ("L D/2", angles),
-        "cos": ("L D/2", angles.cos()),
-        "sin": ("L D/2", angles.sin()),
+        "(1, 0) turned: cos": ("L D/2", angles.cos()),
+        "(1, 0) turned: sin": ("L D/2", angles.sin()),
         "turned q": ("B H Lq D", turned_q),
         "turned k": ("B H Lk D", turned_k),
         "scores": ("B H Lq Lk", scores),
@@ -37,7 +37,7 @@ def steps(q, k):
 
 
 def asked(student, q, k):
-    """Return the student's answers; pairs (1, 0) rotate to (cos, sin)."""
+    """Return the student's answers; a pair (1, 0) turns to (cos, sin)."""
     positions, width = torch.arange(q.shape[-2]), q.shape[-1]
     ahead = torch.zeros_like(q[0, 0])
     ahead[:, 0::2] = 1.0
@@ -47,8 +47,8 @@ def asked(student, q, k):
 
     return {
         "embedding": lambda: student.sinusoidal_embedding(positions, width, BASE),
-        "cos": lambda: turned(ahead)[:, 0::2],
-        "sin": lambda: turned(ahead)[:, 1::2],
+        "(1, 0) turned: cos": lambda: turned(ahead)[:, 0::2],
+        "(1, 0) turned: sin": lambda: turned(ahead)[:, 1::2],
         "turned q": lambda: turned(q),
         "turned k": lambda: turned(k),
         "weights": lambda: torch.softmax(turned(q) @ turned(k).mT / math.sqrt(width), -1),
