@@ -15,6 +15,9 @@ from grader.judging.judge import CheckFailure
 _CHANGED_SINCE = re.compile(r"\ban earlier (?:one|answer)\b")
 FITS = 1e-3  # the share of the largest number by which a factor or an offset may miss
 MIN_NUMBERS = 3  # different right numbers: with fewer of them a factor is chance
+SMALL_ERROR = 1e-3  # relative errors that an epsilon may leave
+LEAST_SHARE = 1e-13  # of a number, above the rounding errors of float64
+ALIKE = 0.05  # the share by which what numbers of a row lack may differ
 FLOAT32_ERRORS = (1e-10, 1e-6)  # relative errors of float64 numbers that went through float32
 
 
@@ -49,15 +52,42 @@ def _find_bool_fact(got: Array, exact: Array) -> Fact | None:
 
 
 def _find_digits_fact(got: Array, exact: Array, failure: CheckFailure) -> Fact | None:
-    """Return the fact that float64 numbers have no more than the digits of float32."""
+    """Return what a small error of float64 numbers tells: rounding, or too large a sum."""
     asked = failure.asked
     given = [] if asked is None else [*asked.args, *asked.kwargs.values()]
-    # Nothing is read of a student's object: that would be a call.
-    wide = any("float64" in str(x.dtype) for x in given if isinstance(x, Tensor | np.ndarray))
+    if not any(map(_is_float64, given)):
+        return None
     error = float(np.abs(got - exact).max() / max(np.abs(exact).max(), 1e-300))
-    if wide and FLOAT32_ERRORS[0] <= error <= FLOAT32_ERRORS[1] and _is_rounded(got, exact):
+    if FLOAT32_ERRORS[0] <= error <= FLOAT32_ERRORS[1] and _is_rounded(got, exact):
         return Fact(key="float32_digits", values={"error": error})
+    if error <= SMALL_ERROR and (share := _measure_lacking_share(got, exact)):
+        return Fact(key="rows_too_small", values={"share": share})
     return None
+
+
+def _is_float64(x: object) -> bool:
+    """Return whether an argument holds float64; of a student's object nothing is read."""
+    if isinstance(x, list):
+        return bool(x) and (isinstance(x[0], float) or _is_float64(x[0]))
+    return isinstance(x, Tensor | np.ndarray) and "float64" in str(x.dtype)
+
+
+def _measure_lacking_share(got: Array, exact: Array) -> float:
+    """Return the largest share that all numbers of a row lack alike, as by an epsilon in their sum.
+
+    A row lies along any one axis; 0 if there is no such axis.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lacking = np.where(exact == 0, np.nan, 1 - got / exact)
+    for axis in reversed(range(got.ndim)):
+        rows = np.moveaxis(lacking, axis, -1).reshape(-1, got.shape[axis])
+        rows = rows[(~np.isnan(rows)).sum(-1) >= MIN_NUMBERS]
+        if not rows.size:
+            continue
+        low, high = np.nanmin(rows, -1), np.nanmax(rows, -1)
+        if (low > LEAST_SHARE).all() and (high - low <= ALIKE * high + LEAST_SHARE).all():
+            return float(high.max())
+    return 0.0
 
 
 def _is_rounded(got: Array, exact: Array) -> bool:

@@ -14,6 +14,8 @@ FACT_SENTENCES = {
     "transposed": "The numbers are right, but two axes are exchanged.",
     "other_places": "The numbers are right, but they stand in other places.",
     "float32_digits": "The relative error is {error}: somewhere float64 is computed in float32.",
+    "rows_too_small": "All numbers of a row are too small by one factor, here by up to {share} of "
+    "themselves: something is added to the sum by which they are divided.",
     "all_inverted": "True and False are exchanged everywhere.",
     "more_true": "All that should be True is True; wrong entries that are True: {count}.",
     "fewer_true": "All that should be False is False; wrong entries that are False: {count}.",

@@ -263,7 +263,8 @@ WIDE = torch.zeros(1, dtype=torch.float64)
         (np.zeros((3, 3)), RIGHT, "all_zero"),
         (np.float32(THIRDS).astype(float), THIRDS, "float32_digits"),
         (np.multiply(1 + 3e-8 * np.cos(np.arange(9.0).reshape(3, 3)), RIGHT), RIGHT, "float32_digits"),
-        (np.multiply(1 + 1e-8, RIGHT), RIGHT, None),  # as an epsilon in a denominator does
+        (np.multiply(1 + 1e-8, RIGHT), RIGHT, None),
+        (np.divide(RIGHT, [[1 + 1e-8], [1 + 3e-9], [1 + 2e-6]]), RIGHT, "rows_too_small"),
         (np.divide(RIGHT, 1 + 1e-7 / np.abs(RIGHT)), RIGHT, None),
         (np.multiply(1 + 1e-3, RIGHT), RIGHT, None),
         (np.square(RIGHT), RIGHT, None),
