@@ -11,7 +11,7 @@ from grader.core.records import CheckResult, ExerciseReport
 from grader.learn.code_label import CodeLabel
 from grader.learn.learn_state import LearnState
 from grader.learn.open_files import NotEditable, OpenFile, SavedFile, digest_text
-from grader.practice.hint_ladder import find_failure_to_hint
+from grader.reporting.next_step import find_failure_to_mend
 from grader.reporting.pinned_text import report_pinned_line
 from grader.submission.answer_file import is_submission_text_untouched
 
@@ -218,7 +218,7 @@ class EditorPane:
 def _find_check_to_mark(report: ExerciseReport) -> CheckResult | None:
     """Return the first failed check, or one of those that a file blocks that cannot be run."""
     blocked = (c for c in report.checks if c.line and report.state in ("unreadable", "refused"))
-    return find_failure_to_hint(report) or next(blocked, None)
+    return find_failure_to_mend(report) or next(blocked, None)
 
 
 def _find_line(failed: CheckResult | None) -> int:

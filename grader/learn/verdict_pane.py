@@ -6,10 +6,10 @@ from grader.core.records import ExerciseReport, Verdict
 from grader.learn.code_label import CodeLabel
 from grader.learn.learn_state import LearnState
 from grader.practice import hints
-from grader.practice.hint_ladder import find_failure_to_hint
 from grader.practice.hints import Hint, is_practice_open, is_practice_passed
 from grader.practice.passed_exercise import list_passed_lines
 from grader.reporting.html import render_html_verdicts
+from grader.reporting.next_step import find_failure_to_mend
 
 
 class VerdictPane:
@@ -42,7 +42,7 @@ class VerdictPane:
         self._head.set_text(self._headline(report))
         self._head.classes(replace=f"headline {_choose_tone(report)}")
         begun = report.state != "not_started"
-        failed = find_failure_to_hint(report)
+        failed = find_failure_to_mend(report)
         drawn = render_html_verdicts(report, self._words, failed) if begun else ["", ""]
         self._first.set_content(drawn[0])
         self._others.set_content(drawn[1])
@@ -50,7 +50,7 @@ class VerdictPane:
         self._draw_hints(report)
 
     def _busy_text(self, report: ExerciseReport | None) -> str:
-        if report is not None and find_failure_to_hint(report) is not None:
+        if report is not None and find_failure_to_mend(report) is not None:
             return self._words("Grading, or looking for the mistake ...")
         return self._words("Grading {slug} ...", slug=self._slug)
 

@@ -3,8 +3,9 @@
 import re
 from dataclasses import dataclass
 
-from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
+from grader.core.records import CheckResult, Exercise, ExerciseReport
 from grader.core.translation import Words
+from grader.reporting.next_step import find_failure_to_mend
 
 KNOWN = "__"  # a key stays a name of Python's
 _RAISED_KIND = re.compile(r"(\w+): ")
@@ -27,10 +28,6 @@ class HintLadder:
     hints: tuple[str, ...]
 
 
-def find_failure_to_hint(report: ExerciseReport) -> CheckResult | None:
-    return next((c for c in report.checks if c.verdict is Verdict.FAILED), None)
-
-
 def find_name_to_hint(exercise: Exercise, check: CheckResult | None) -> str:
     """Return the function or class that a failed check is about; without a check, the first name.
 
@@ -45,7 +42,7 @@ def find_name_to_hint(exercise: Exercise, check: CheckResult | None) -> str:
 
 def find_hint_ladder(exercise: Exercise, report: ExerciseReport, words: Words) -> HintLadder:
     """Return the hints on the first failed check; see `HintLadder`."""
-    failed = find_failure_to_hint(report)
+    failed = find_failure_to_mend(report)
     name = find_name_to_hint(exercise, failed)
     whole = words.hints(exercise, name)
     if failed is None or f"{name} is not written yet" in failed.why:

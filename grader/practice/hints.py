@@ -10,13 +10,14 @@ from grader.core.diagnosis_records import Diagnosis
 from grader.core.errors import GraderFault, UserError
 from grader.core.records import Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.practice.hint_ladder import KNOWN, HintLadder, find_failure_to_hint, find_hint_ladder
+from grader.practice.hint_ladder import KNOWN, HintLadder, find_hint_ladder
 from grader.practice.learner_progress import (
     MAX_COUNT,
     PROGRESS_FILE,
     read_learner_progress,
     write_learner_progress,
 )
+from grader.reporting.next_step import find_failure_to_mend
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
 from grader.worker.parent.harmless_text import clean_worker_text
@@ -120,7 +121,7 @@ def is_practice_passed(report: ExerciseReport) -> bool:
 def is_practice_open(report: ExerciseReport) -> bool:
     """Return whether nothing is known to be wrong yet: not begun, or no check failed so far."""
     if report.state == "grading":
-        return find_failure_to_hint(report) is None
+        return find_failure_to_mend(report) is None
     return report.state in ("not_started", "missing")
 
 
@@ -180,7 +181,7 @@ def _describe_failure_to_hint(
     exercise: Exercise, report: ExerciseReport, name: str, words: Words
 ) -> tuple[str, ...]:
     """Say what fails, and the mistake if it is known; its cure is left to the hints."""
-    failed = find_failure_to_hint(report)
+    failed = find_failure_to_mend(report)
     if failed is None:
         lesson = answer_file.locate_lesson_of_submission(exercise.slug, words.language)
         return (words("{slug} is not started yet. Its lesson is {lesson}; {name} comes first.",

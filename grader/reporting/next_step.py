@@ -59,6 +59,14 @@ def _choose_reported_step_kind(exercises: Sequence[ExerciseReport]) -> StepKind:
     return StepKind.NOTHING if asked else StepKind.NOT_RUN
 
 
+def find_failure_to_mend(e: ExerciseReport) -> CheckResult | None:
+    """Return the first failed check; if nothing is known of it, the first with a known mistake."""
+    failed = [c for c in e.checks if c.verdict is Verdict.FAILED]
+    if not failed or failed[0].diagnosis or failed[0].line:
+        return failed[0] if failed else None
+    return next((c for c in failed if c.diagnosis and c.diagnosis.mistakes), failed[0])
+
+
 def _is_reported_unwritten(step: NextStep) -> bool:
     return step.exercise is not None and step.exercise.state in ("not_started", "missing")
 
@@ -69,7 +77,7 @@ def _report_value_step(e: ExerciseReport) -> NextStep | None:
     if e.state != "graded":
         kind = StepKind.START if e.state == "not_started" else StepKind.MEND_FILE
         return NextStep(kind=kind, exercise=e)
-    failed = next((c for c in e.checks if c.verdict is Verdict.FAILED), None)
+    failed = find_failure_to_mend(e)
     return None if failed is None else NextStep(kind=StepKind.MEND_CHECK, exercise=e, check=failed)
 
 

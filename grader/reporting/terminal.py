@@ -209,7 +209,7 @@ def _render_terminal_next_step(report: Report, words: Words) -> Text:
         case StepKind.MEND_FILE:
             return Text.assemble(todo, words("mend what is said above"))
         case StepKind.MEND_CHECK if check is not None:
-            says = words.check(e.slug, check.id, check.says)
+            says = _report_what_to_mend(e, check, words)
             hint = point_to_hint(e, words)
             own = report.seed is not None  # a learner's own run
             return Text.assemble(
@@ -219,6 +219,14 @@ def _render_terminal_next_step(report: Report, words: Words) -> Text:
             return Text.assemble(todo, words.speed(e.slug, e.speed.says), shows_all)
     how = words(" (make grade EX={slug} shows how it was timed)", slug=e.slug)
     return Text.assemble("\n", words("Right, and it could be faster: "), path, how)
+
+
+def _report_what_to_mend(e: ExerciseReport, check: CheckResult, words: Words) -> str:
+    """Return the sentence of the mistake that a failed check shows, or else of the check."""
+    known = check.diagnosis.mistakes[:1] if check.diagnosis else ()
+    for one in known:
+        return words.mistake(e.slug, one.id, one.says, one.mend)[0]
+    return words.check(e.slug, check.id, check.says)
 
 
 def _render_terminal_footer(report: Report, words: Words) -> str:

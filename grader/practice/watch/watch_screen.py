@@ -13,10 +13,9 @@ from rich.text import Text
 from grader.core import catalog
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.practice.hint_ladder import find_failure_to_hint
 from grader.practice.hints import is_practice_open, is_practice_passed
 from grader.reporting import terminal_checks
-from grader.reporting.next_step import point_to_hint
+from grader.reporting.next_step import find_failure_to_mend, point_to_hint
 from grader.submission import answer_file
 
 _SHOWN_OUTPUT_LINES = 5  # lines of what a submission printed
@@ -140,7 +139,7 @@ def _draw_watched_exercise(e: ExerciseReport, words: Words) -> list[RenderableTy
 def _find_check_to_watch(e: ExerciseReport) -> CheckResult | None:
     """Return the check that is shown in full."""
     faults = (c for c in e.checks if c.verdict is Verdict.GRADER_FAULT)
-    return find_failure_to_hint(e) or next(faults, None)
+    return find_failure_to_mend(e) or next(faults, None)
 
 
 def _draw_watched_headline(e: ExerciseReport, words: Words) -> Text:
