@@ -159,7 +159,7 @@ def inputs_left_alone() -> Iterator[None]:
     if case.modified:
         names = ", ".join(dict.fromkeys(case.modified))
         raise fail_check(
-            f"{names} was changed in place, but should be left as it was", case.last_call
+            f"the call changed {names} in place, but should leave its inputs alone", case.last_call
         )
 
 

@@ -222,7 +222,7 @@ def test_rejects_lets_other_faults_through():
 
 
 def test_untouched_names_what_was_changed(case):
-    with pytest.raises(StudentFault, match="q, v was changed in place"):
+    with pytest.raises(StudentFault, match="the call changed q, v in place"):
         untouched(lambda: case.modified.extend(["q", "v", "q"]))
     assert untouched(lambda: 5) == 5
 

@@ -33,7 +33,7 @@ def stay(cache, call):
     before = [_address(cache, name) for name in BUFFERS]
     result = call()
     for name, then in zip(BUFFERS, before, strict=True):
-        moved = f"{name} of the cache lies elsewhere than before, but should be written in place"
+        moved = f"{name} of the cache moved to other memory, but should be written in place"
         expect(_address(cache, name) == then, moved)
     return result
 

@@ -134,7 +134,7 @@ class Both:
         for name, then in zip(POOLS, before, strict=True):
             now = self._address(name)
             stays = {type(then), type(now)} == {int} and then == now
-            moved = f"cache.{name} lies elsewhere than before"
+            moved = f"cache.{name} moved to other memory"
             expect(stays, f"{moved}, but should be written in place")
 
     def _address(self, name):
