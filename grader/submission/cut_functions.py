@@ -36,11 +36,12 @@ def cut_forbidden_from_submission(
 
     named  returns the name of a line, by its number, as the writer of the answer knows it
     """
-    finder = ForbiddenUseFinder(tree, exercise, slugs)
-    changes: list[Change] = []
+    read = ast.Module(body=[*_list_submitted_statements(tree.body)], type_ignores=[])
+    finder = ForbiddenUseFinder(read, exercise, slugs)
+    changes = [*_close_submission_main_blocks(tree.body)]
     refused: dict[str, str] = {}
     costs: list[ForbiddenUse] = []
-    for part, unit, name in _split_submission(_drop_submission_main_block(tree).body):
+    for part, unit, name in _split_submission(read.body):
         if unit is None and isinstance(part, _IMPORTS) and not finder.is_in_class(part):
             gone = [(a, why) for a in part.names if (why := finder.about_import(part, a))]
             for alias, why in gone:
@@ -137,15 +138,8 @@ def _apply_cuts_to_submission(source: str, changes: Sequence[Change]) -> str:
     return b"\n".join(lines).decode("utf-8", "surrogatepass")
 
 
-def _drop_submission_main_block(tree: ast.Module) -> ast.Module:
-    """Return the module without the body of `if __name__ == "__main__":`, which never runs here."""
-    names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
-    if any(n.id == "__name__" and isinstance(n.ctx, ast.Store) for n in names):
-        return tree
-    return ast.Module(body=[*_list_submitted_statements(tree.body)], type_ignores=[])
-
-
 def _list_submitted_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a file; of `if __name__ == "__main__":` only what runs here."""
     for statement in body:
         asks = _is_submission_main_test(statement.test) if isinstance(statement, ast.If) else None
         if asks is None:
@@ -153,6 +147,28 @@ def _list_submitted_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         else:
             assert isinstance(statement, ast.If)
             yield from _list_submitted_statements(statement.orelse if asks else statement.body)
+
+
+def _close_submission_main_blocks(body: Sequence[ast.stmt]) -> Iterator[Change]:
+    """Yield changes after which no `__name__ == "__main__"` is true, whatever binds `__name__`.
+
+    What stands below such a test is not read, so it must not run.
+    """
+    for statement in body:
+        if isinstance(statement, ast.If):
+            asks = _is_submission_main_test(statement.test)
+            if asks is not None:
+                yield from _replace_submission_name(statement.test)
+                kept = statement.orelse if asks else statement.body
+                yield from _close_submission_main_blocks(kept)
+
+
+def _replace_submission_name(test: ast.expr) -> Iterator[Change]:
+    first = test.values[0] if isinstance(test, ast.BoolOp) else test
+    for node in ast.walk(first):
+        if isinstance(node, ast.Name):
+            ends = node.end_lineno or node.lineno, node.end_col_offset or 0
+            yield (node.lineno, node.col_offset), ends, '""'
 
 
 def _is_submission_main_test(test: ast.expr) -> bool | None:

@@ -80,3 +80,41 @@ SENTENCES = {
 @pytest.mark.parametrize("name", SENTENCES)
 def test_each_refusal_is_told_in_chinese(name):
     assert in_chinese(refused(SENTENCES[name]))
+
+
+MAIN = 'if __name__ == "__main__":\n    LEFT.append(torch)\n'
+BINDERS = [
+    "__name__ = '__main__'",
+    "match E():\n    case __name__: pass",
+    "match [E()]:\n    case [*__name__]: pass",
+    "match {'a': E()}:\n    case {**__name__}: pass",
+    "@(lambda f: '__main__')\ndef __name__(): pass",
+    "@(lambda f: '__main__')\nclass __name__: pass",
+    "def put():\n    global __name__\n    __name__ = '__main__'\nput()",
+    "for __name__ in ['__main__']: pass",
+    "import math as __name__",
+    "(__name__ := '__main__')",
+]
+
+
+@pytest.mark.parametrize("binder", BINDERS)
+@pytest.mark.parametrize(
+    "main",
+    [
+        MAIN,
+        MAIN.replace("__name__", "__ｎａｍｅ__"),
+        'if not __name__ == "__main__":\n    pass\nelse:\n    LEFT.append(torch)\n',
+        'if "__main__" != __name__:\n    pass\nelif LEFT.append(torch):\n    pass\n',
+        'if (__name__ ==\n    "__main__") and LEFT.append(torch):\n    pass\n',
+    ],
+)
+def test_what_is_not_read_never_runs_whatever_binds_the_name_of_the_module(binder, main):
+    source = f"class E:\n    def __eq__(self, other): return True\n\n\n{binder}\n{main}"
+    done = cut_forbidden_from_submission(
+        source, python_outline.parse_submission(source), EXERCISE, frozenset()
+    )
+    assert done.file == ""
+    assert done.runs.count("\n") == source.count("\n")
+    left = []
+    exec(done.runs, {"LEFT": left, "torch": 1, "__name__": "__main__"})
+    assert left == []
