@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from grader.core.records import Exercise
 from grader.submission.forbidden_calls import ForbiddenUse, ForbiddenUseFinder
+from grader.submission.scopes import list_submitted_type_parameters
 
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _IMPORTS = ast.Import | ast.ImportFrom
@@ -79,11 +80,13 @@ def _split_submission(
                 yield inner, statement, f"{owner}{statement.name}"
                 yield from ((d, None, "") for d in statement.decorator_list)
                 yield statement.args, None, ""
+                yield from ((t, None, "") for t in list_submitted_type_parameters(statement))
                 yield from ((r, None, "") for r in [statement.returns] if r)
                 yield ast.arg(arg=statement.name, lineno=statement.lineno), None, ""
             case ast.ClassDef():
                 yield from _split_submission(statement.body, f"{owner}{statement.name}.")
                 outside = [*statement.decorator_list, *statement.bases, *statement.keywords]
+                outside += list_submitted_type_parameters(statement)
                 yield from ((node, None, "") for node in outside)
                 yield ast.arg(arg=statement.name, lineno=statement.lineno), None, ""
             case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():

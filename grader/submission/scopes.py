@@ -15,24 +15,30 @@ def walk_submission_scopes(
 
     own  the names that the functions around `node` bind
 
-    Names that a class binds are left out: `torch = torch` in a class reads the name from outside.
+    Names that a class binds are left out: `torch = torch` in a class reads the name from outside,
+    and not from the functions around the class.
     """
     yield node, own
+    outside, inner = list(ast.iter_child_nodes(node)), own
+    inside: list[ast.AST] = []
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
             outside, inside = _split_submitted_function(node)
-            inner = own | list_submitted_local_names(node)
+            inner = list_submitted_names_within(node, own)
+        case ast.ClassDef():
+            inside = list(node.body)
+            outside = [
+                *node.decorator_list,
+                *node.bases,
+                *node.keywords,
+                *list_submitted_type_parameters(node),
+            ]
+            inner = own - _list_submitted_class_names(node)
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             first = node.generators[0].iter
-            outside, inside = (
-                [first],
-                [n for n in _split_submitted_comprehension(node) if n is not first],
-            )
-            inner = own | {
-                name for g in node.generators for name in list_submitted_bound_names([g.target])
-            }
-        case _:
-            outside, inside, inner = list(ast.iter_child_nodes(node)), [], own
+            outside = [first]
+            inside = [n for n in _split_submitted_comprehension(node) if n is not first]
+            inner = own.union(*(list_submitted_bound_names([g.target]) for g in node.generators))
     for child in outside:
         yield from walk_submission_scopes(child, own)
     for child in inside:
@@ -48,6 +54,7 @@ def _split_submitted_function(node: Function) -> tuple[list[ast.AST], list[ast.A
             outside.append(arg)
     if isinstance(node, ast.Lambda):
         return outside, [node.body]
+    outside += list_submitted_type_parameters(node)
     outside += [*node.decorator_list, *([node.returns] if node.returns else [])]
     return outside, list(node.body)
 
@@ -61,27 +68,54 @@ def _split_submitted_comprehension(node: ast.AST) -> Iterator[ast.AST]:
             yield child
 
 
+def list_submitted_type_parameters(node: ast.AST) -> list[ast.AST]:
+    """Return the type parameters of a function or class: `T` in `def f[T]()`."""
+    return list(getattr(node, "type_params", []))
+
+
+def list_submitted_names_within(function: Function, own: frozenset[str]) -> frozenset[str]:
+    """Return the names that a function and those around it bind, as its body sees them.
+
+    own  the names that the functions around it bind
+    """
+    nodes = list(_walk_submitted_scope(function))
+    hidden = {n for x in nodes if isinstance(x, ast.Global) for n in x.names}
+    return own - hidden - _list_submitted_imports(nodes) | list_submitted_local_names(function)
+
+
 def list_submitted_local_names(function: Function) -> frozenset[str]:
     """Return the names that a function binds itself, except imported ones."""
     args = function.args
     given = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
-    nodes = list(_walk_submitted_scope(function))
+    nodes, inner = list(_walk_submitted_scope(function)), list(ast.walk(function))
     elsewhere = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
-    imports = (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom))
-    imported = {a.asname or a.name.split(".")[0] for x in imports for a in x.names}
+    shared = {n for x in inner if isinstance(x, ast.Nonlocal) for n in x.names}
+    imported = _list_submitted_imports(nodes) | (shared & _list_submitted_imports(inner))
     return frozenset(
         {*list_submitted_bound_names(nodes), *(a.arg for a in given if a)} - elsewhere - imported
     )
 
 
+def _list_submitted_class_names(node: ast.ClassDef) -> set[str]:
+    """Return the names that the body of a class binds, or takes from the file."""
+    nodes = list(_walk_submitted_scope(node))
+    taken = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
+    return taken | {*list_submitted_bound_names(nodes)}
+
+
+def _list_submitted_imports(nodes: Iterable[ast.AST]) -> set[str]:
+    imports = (x for x in nodes if isinstance(x, ast.Import | ast.ImportFrom))
+    return {a.asname or a.name.split(".")[0] for x in imports for a in x.names}
+
+
 def _walk_submitted_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes that bind names in the scope of a function."""
+    """Yield the nodes that bind names in the scope of a function or class."""
     body = [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
     waiting: list[ast.AST] = list(body)
     while waiting:
         found = waiting.pop()
-        if isinstance(found, _COMPREHENSIONS):  # a scope of its own, but for :=
-            waiting += [n for n in ast.walk(found) if isinstance(n, ast.NamedExpr)]
+        if isinstance(found, _COMPREHENSIONS):
+            waiting += _list_submitted_walruses(found)
             continue
         yield found
         if isinstance(found, ast.NamedExpr):
@@ -89,6 +123,17 @@ def _walk_submitted_scope(node: ast.AST) -> Iterator[ast.AST]:
             waiting.append(found.value)
         elif not isinstance(found, _INNER_SCOPES):
             waiting += ast.iter_child_nodes(found)
+
+
+def _list_submitted_walruses(comprehension: ast.AST) -> Iterator[ast.AST]:
+    """Yield each := of a comprehension that binds a name in the scope around it."""
+    waiting = [comprehension]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, ast.NamedExpr):
+                yield child
+            elif not isinstance(child, ast.Lambda):
+                waiting.append(child)
 
 
 def list_submitted_bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -113,7 +158,7 @@ def list_submitted_bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 def list_unread_annotations(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the nodes of annotations, if the file says that annotations are texts."""
-    if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__"
+    if not any(isinstance(s, ast.ImportFrom) and s.module == "__future__" and not s.level
                and any(a.name == "annotations" for a in s.names) for s in tree.body):  # fmt: skip
         return
     for node in ast.walk(tree):
