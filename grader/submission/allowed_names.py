@@ -30,7 +30,6 @@ class SubmissionNames:
     """
 
     def __init__(self, tree: ast.Module, modules: frozenset[str]) -> None:
-        self._known = modules
         nodes = list(ast.walk(tree))
         self._imports: dict[str, str] = {}
         self.twice: set[str] = set()  # imported under one name, as different things
@@ -38,9 +37,10 @@ class SubmissionNames:
             if self._imports.setdefault(name, full) != full:
                 self.twice.add(name)
         self.bound = frozenset(_list_submission_bindings(_walk_submission_top_level(tree)))
+        self.rebound = frozenset(_list_submission_bindings(nodes))  # anywhere in the file
         self.uses = frozenset(_list_submission_uses(nodes))
         self._parents = {id(c): n for n in nodes for c in ast.iter_child_nodes(n)}
-        self._of_imports = frozenset(_list_submission_modules(nodes))
+        self._all = modules | frozenset(_list_submission_modules(nodes))
         self._followed: dict[str, frozenset[str]] = {}
         self._followed = self._find_module_variables(nodes)
         classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
@@ -60,8 +60,9 @@ class SubmissionNames:
             case ast.IfExp():
                 one, other = self.modules(node.body), self.modules(node.orelse)
                 return one | other if one and other else frozenset()
-        full = self.dotted(node)
-        return frozenset({full}) if full in self._known or full in self._of_imports else frozenset()
+            case ast.Attribute(attr=attr) if fronts := self.modules(node.value):
+                return frozenset({f"{front}.{attr}" for front in fronts}) & self._all
+        return frozenset({self.dotted(node)}) & self._all
 
     def imported(self, name: str) -> str:
         """Return the full name of what was imported under a name; "" if nothing was."""
@@ -73,7 +74,7 @@ class SubmissionNames:
             case ast.Name():
                 return self._imports.get(node.id, "")
             case ast.Attribute():
-                fronts = self.modules(node.value) if isinstance(node.value, ast.Name) else ()
+                fronts = self.modules(node.value)
                 front = min(fronts) if fronts else self.dotted(node.value)
                 return f"{front}.{node.attr}" if front else ""
         return ""
@@ -90,10 +91,10 @@ class SubmissionNames:
                 return name in self._followed and self.is_followed(parent)
             case ast.IfExp() if node is not parent.test:
                 return bool(self.modules(parent)) and self.is_followed(parent)
-            case ast.Compare():  # `xp is np` asks which it is
-                return True
-            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[first, _, *_]):
-                return first is node  # the name is looked at there
+            case ast.Compare(ops=ops):  # `xp is np` asks which it is; == would call a method
+                return all(isinstance(op, ast.Is | ast.IsNot) for op in ops)
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr" as name), args=[first, _, *_]):
+                return first is node and name not in self.rebound  # the name is looked at there
             case ast.Expr():  # it is written, and nothing done with it
                 return True
         return False

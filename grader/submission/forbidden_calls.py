@@ -9,6 +9,7 @@ or attribute of anything as well (`x.softmax(-1)`), unless it is a member of a c
 
 import ast
 import builtins
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ _NO_VALUE = (
     "`xp = np if ... else torch` is followed in the function in which it stands."
 )
 _IMPORTS = ast.Import | ast.ImportFrom
+# `xp` may be either of these: a name that only one of them lists leads nowhere in the other.
+_ALIKE = frozenset({"numpy", "numpy.linalg", "torch", "torch.linalg"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -177,10 +180,11 @@ class ForbiddenUseFinder:
         passed = {f"{m}.{node.attr}" for m in found} <= self._passages
         if passed and self._names.is_part_taken(node):
             return  # what is taken of it is looked at by itself
-        about = [self._reason_against_part(m, node.attr) for m in found]
+        about = [w for m in sorted(found) if (w := self._reason_against_part(m, node.attr))]
         inner = self._names.modules(node)
-        refused = [w for w in about if w and not w.endswith(_UNLISTED)]
-        if refused or all(about):
+        refused = [w for w in about if not w.endswith(_UNLISTED)]
+        alike = found <= _ALIKE and node.attr not in sys.stdlib_module_names
+        if refused or (len(about) == len(found) if alike else about):
             yield (refused or about)[0]
         elif inner and not self._names.is_followed(node):
             yield f"{min(inner)} {_NO_VALUE}"

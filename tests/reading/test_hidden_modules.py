@@ -1,6 +1,7 @@
 """A module does not become a value by way of a name that something else binds, or of an operator."""
 
 import ast
+import re
 
 import pytest
 
@@ -82,3 +83,50 @@ def test_annotations_are_read_unless_python_itself_leaves_them_as_texts():
 )
 def test_type_parameters_are_read(code):
     assert "torch is a module" in refused(f"import torch\n{code}\n")
+
+
+HANDED_OVER = [
+    *("E() == torch", "torch != E()", "torch in E()", "E() not in torch", "E() < torch"),
+    *("E() == (torch if x else np)", "E() == (way := torch)", "E() is torch == E()"),
+    *("E()[torch]", "E()[torch:]", "E() @ torch", "f'{torch}'", "f'{x:{torch}}'", "x += torch"),
+    *("print(torch, file=E())", "print(*torch)", "print(**torch)", "E(way=torch)", "-torch"),
+    *("raise E from torch", "raise torch", "assert E(), torch", "del torch[E()]", "torch[x]"),
+    *("with torch: pass", "with torch as way: pass", "way: object = torch", "a = b = torch"),
+    *("def f(a=torch): pass", "def f(*, a=torch): pass", "lambda a=torch: a", "return torch"),
+    *("def f(a: torch): pass", "def f() -> torch: pass", "class A(torch): pass", "yield torch"),
+    *("class A(way=torch): pass", "[*torch]", "{**torch}", "a, b = torch", "for a in torch: pass"),
+    *("match torch:\n        case a: pass", "match E():\n        case torch.nn: pass"),
+    *("try: pass\n    except torch: pass", "try: pass\n    except* torch: pass"),
+    *("@torch\n    def f(): pass", "@E(torch)\n    class A: pass", "x.way = torch", "x[0] = torch"),
+    *("def hasattr(a, b): return a\n    hasattr(torch, 'exp')", "torch and E()", "not torch"),
+    *("async def f(): await torch", "async def f():\n        async with torch: pass"),
+    *("(math if x else random).random.way", "way = math if x else torch\n    way.random.seed"),
+    *("(np if x else torch).random", "(copy if x else dataclasses).copy.weakref"),
+]
+
+
+@pytest.mark.parametrize("code", HANDED_OVER)
+def test_a_module_is_handed_to_nothing(code):
+    source = "import copy, dataclasses, math, random\nclass E: pass\n" + written(code)
+    assert re.match(r"Line \d+: .* (used as a value|not on the list)", refused(source))
+
+
+@pytest.mark.parametrize("place", ["def hasattr(a, b): return a", "hasattr = print"])
+def test_a_module_is_looked_at_only_by_the_builtin_functions(place):
+    assert "torch is a module" in refused(written("hasattr(torch, 'exp')") + place)
+
+
+ALLOWED = [
+    *("x.dtype == torch.float16", "x.dtype in (torch.float16, np.float32)", "torch is np"),
+    *("hasattr(torch, 'exp')", "getattr(torch, 'exp')(x)", "f'{torch.pi} {torch.e:.2f}'"),
+    *("xp = np if dim else torch\n    xp is not torch and xp.exp(x) == xp.pi",),
+    *(
+        "xp = np if dim else torch\n    return xp.linalg.norm(x), xp.concatenate(x), xp.unsqueeze(x, 0)",
+    ),
+    *("match x.dtype:\n        case torch.float16: pass", "print(torch.pi, end='')"),
+]
+
+
+@pytest.mark.parametrize("code", ALLOWED)
+def test_what_a_module_holds_is_a_value(code):
+    assert refused(written(code)) == ""
