@@ -16,18 +16,15 @@ from dataclasses import dataclass
 from grader.core import allowed_tables
 from grader.core.records import Exercise
 from grader.submission.allowed_names import SubmissionNames
+from grader.submission.exercise_names import BREAKPOINT_LEFT, UNLISTED, ExerciseNames
 from grader.submission.scopes import Function, list_unread_annotations
 from grader.worker.child.builtin_names import BUILTINS, FRAME_NAMES, ORDINARY_DUNDERS, is_dunder
 
 _ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
-_OWN_PACKAGES = ("grader", "reference", "solutions", "exercises")
 _ATTRIBUTE_FUNCTIONS = ("getattr", "setattr", "delattr", "hasattr")
 _ATTRIBUTE_COPIERS = ("functools.wraps", "functools.update_wrapper")
 _NAMED_TUPLE_MEMBERS = ("_asdict", "_fields", "_make", "_replace")  # open in spite of the _
 _REACHES = "is not allowed: it reaches code by other ways than its name."
-BREAKPOINT_LEFT = "a breakpoint was left in: take it out. `make debug` stops at it."
-_DEBUGGERS = ("pdb", "ipdb", "pudb", "debugpy")
-_UNLISTED = f"is not on the list of what an answer may use ({allowed_tables.ALLOWED_PAGE_PATH})."
 _NO_VALUE = (
     "is a module and used as a value: write what you need of it, as in np.exp. "
     "`xp = np if ... else torch` is followed in the function in which it stands."
@@ -49,17 +46,10 @@ class ForbiddenUseFinder:
     """Finds what one file uses that its exercise does not allow."""
 
     def __init__(self, tree: ast.Module, exercise: Exercise, slugs: frozenset[str]) -> None:
-        self._exercise = exercise
-        self._alone = slugs | set(_OWN_PACKAGES)
-        self._modules = allowed_tables.load_importable_modules(exercise)
-        self._passages = allowed_tables.list_unlisted_parents(self._modules)
-        self._refused = [name.removesuffix(".*") for name in exercise.not_allowed]
-        self._last = {
-            name.split(".")[-1]: name
-            for name in exercise.not_allowed
-            if "." in name and not name.endswith(".*")
-        }
-        self._names = SubmissionNames(tree, frozenset(self._modules))
+        self._list = ExerciseNames(exercise, slugs)
+        self._last = self._list.last
+        self._passages = allowed_tables.list_unlisted_parents(self._list.modules)
+        self._names = SubmissionNames(tree, frozenset(self._list.modules))
         self._gone = dict(self._refused_imports(tree))
         self._unread = {id(n) for n in list_unread_annotations(tree)}
 
@@ -77,17 +67,17 @@ class ForbiddenUseFinder:
     def about_import(self, node: _IMPORTS, alias: ast.alias) -> str:
         """Return why an imported name is not allowed; "" if it is."""
         if isinstance(node, ast.Import):
-            return self._reason_against_module(alias.name)
+            return self._list.reason_against_module(alias.name)
         if node.level:
             return "an exercise stands alone: it imports no other file."
         if alias.name == "*":
             return f"`from {node.module} import *` is not allowed: name what you use."
         full = f"{node.module}.{alias.name}"
-        if full in self._modules:
-            return self._reason_against_name(full)
-        return self._reason_against_module(node.module or "") or self._reason_against_part(
-            node.module or "", alias.name
-        )
+        if full in self._list.modules:
+            return self._list.reason_against_name(full)
+        return self._list.reason_against_module(
+            node.module or ""
+        ) or self._list.reason_against_part(node.module or "", alias.name)
 
     def uses(self, root: ast.AST, unit: Function | None) -> Iterator[ForbiddenUse]:
         """Yield what is not allowed in a part of the file.
@@ -139,9 +129,9 @@ class ForbiddenUseFinder:
         elif found := self._names.modules(node):
             if not self._names.is_followed(node):
                 yield f"{name} {_NO_VALUE}"
-            yield from filter(None, (self._reason_against_name(m) for m in found))
+            yield from filter(None, (self._list.reason_against_name(m) for m in found))
         elif full := self._names.imported(name):
-            yield from filter(None, [self._reason_against_name(full)])
+            yield from filter(None, [self._list.reason_against_name(full)])
             if full in _ATTRIBUTE_COPIERS and not self._names.is_called(node):
                 yield f"{name} can be called and no more: it {_REACHES}"
         elif name in (*_ATTRIBUTE_FUNCTIONS, "type") and name not in self._names.bound:
@@ -149,7 +139,7 @@ class ForbiddenUseFinder:
                 yield f"{name} {_REACHES}"
         elif is_dunder(name):
             if name not in (*ORDINARY_DUNDERS, *BUILTINS):
-                yield f"{name} {_UNLISTED}"
+                yield f"{name} {UNLISTED}"
         elif hasattr(builtins, name) and name not in BUILTINS and name not in self._names.bound:
             yield BREAKPOINT_LEFT if name == "breakpoint" else f"{name} {_REACHES}"
 
@@ -159,7 +149,7 @@ class ForbiddenUseFinder:
             yield from self._reasons_against_parts(node, found)
             return
         full = None if local else self._names.dotted(node)
-        if full and (why := self._reason_against_name(full)):
+        if full and (why := self._list.reason_against_name(full)):
             yield why
         elif full and not isinstance(node.ctx, ast.Load):
             yield f"{full} is not yours to change."
@@ -180,9 +170,9 @@ class ForbiddenUseFinder:
         passed = {f"{m}.{node.attr}" for m in found} <= self._passages
         if passed and self._names.is_part_taken(node):
             return  # what is taken of it is looked at by itself
-        about = [w for m in sorted(found) if (w := self._reason_against_part(m, node.attr))]
+        about = [w for m in sorted(found) if (w := self._list.reason_against_part(m, node.attr))]
         inner = self._names.modules(node)
-        refused = [w for w in about if not w.endswith(_UNLISTED)]
+        refused = [w for w in about if not w.endswith(UNLISTED)]
         alike = found <= _ALIKE and node.attr not in sys.stdlib_module_names
         if refused or (len(about) == len(found) if alike else about):
             yield (refused or about)[0]
@@ -196,12 +186,12 @@ class ForbiddenUseFinder:
     def _reasons_against_member(self, name: str, value: ast.expr | None) -> Iterator[str]:
         """Yield why an attribute of an object that is no module is not allowed."""
         if name in self._last and not self._may_be_own_member(name):
-            yield self._refusal_with_cure(self._last[name])
+            yield self._list.refusal_with_cure(self._last[name])
         elif name in FRAME_NAMES or name == "compile":
             yield f".{name} {_REACHES}"
         elif is_dunder(name):
             if name not in ORDINARY_DUNDERS:
-                yield f".{name} {_UNLISTED}"
+                yield f".{name} {UNLISTED}"
         elif name.startswith("_") and name not in ("_", *_NAMED_TUPLE_MEMBERS):
             mine = value is not None and self._names.is_self(value)
             if _ATTRIBUTES_TO_MODULES.get(name, "") in self._names.uses:
@@ -238,7 +228,7 @@ class ForbiddenUseFinder:
             if found and name in ("setattr", "delattr"):
                 yield f"{min(found)}.{attr} is not yours to change."
             elif found:
-                about = [self._reason_against_part(m, attr) for m in found]
+                about = [self._list.reason_against_part(m, attr) for m in found]
                 yield from filter(None, about if name == "getattr" else [])
             else:
                 yield from self._reasons_against_member(attr, value)
@@ -250,7 +240,7 @@ class ForbiddenUseFinder:
         plain = isinstance(node.cls, ast.Name) and node.cls.id in self._names.plain_classes
         builtin = isinstance(node.cls, ast.Name) and node.cls.id in _MATCHED_TYPES
         for name in set(node.kwd_attrs) & self._last.keys():
-            yield self._refusal_with_cure(self._last[name])
+            yield self._list.refusal_with_cure(self._last[name])
         if (node.kwd_attrs and not plain) or (node.patterns and not (plain or builtin)):
             yield f"the pattern {ast.unparse(node)} is not allowed: ask with isinstance."
 
@@ -260,39 +250,6 @@ class ForbiddenUseFinder:
             node = node.value
         return isinstance(node, ast.Name) and node.id in own
 
-    def _reason_against_module(self, name: str) -> str:
-        if name.split(".")[0] in self._alone:
-            return f"an exercise stands alone: it does not import {name.split('.')[0]}."
-        if name.split(".")[0] in _DEBUGGERS:
-            return BREAKPOINT_LEFT
-        if refused := self._reason_against_name(name):
-            return refused
-        return "" if name in self._modules else f"{name} {_UNLISTED}"
-
-    def _reason_against_part(self, module: str, name: str) -> str:
-        """Return why a name of a module is not allowed; "" if it is."""
-        full = f"{module}.{name}"
-        if why := self._reason_against_name(full):
-            return why
-        if name in self._last and module.split(".")[0] in ("torch", "numpy"):
-            return self._refusal_with_cure(self._last[name])
-        if full in self._modules or name in self._modules.get(module, ()):
-            return ""
-        return "" if is_dunder(name) and name in ORDINARY_DUNDERS else f"{full} {_UNLISTED}"
-
-    def _reason_against_name(self, name: str) -> str:
-        """Return why the exercise does not allow a dotted name; "" if it does."""
-        refused = next(
-            (r for r in self._refused if allowed_tables.is_within_dotted_name(name, r)), None
-        )
-        if refused:
-            return self._refusal_with_cure(refused)
-        only, top = self._exercise.only, name.split(".")[0]
-        return self._refusal_with_cure(top) if only and top not in (*only, "__future__") else ""
-
-    def _refusal_with_cure(self, name: str) -> str:
-        return f"{name} is not allowed in this exercise. {self._exercise.cure}".strip()
-
 
 _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set",
                   "str", "tuple")  # fmt: skip
@@ -300,4 +257,4 @@ _MATCHED_TYPES = ("bool", "bytearray", "bytes", "dict", "float", "frozenset", "i
 
 def _explain_forbidden_dunder(name: str) -> Iterator[str]:
     if is_dunder(name) and name not in ORDINARY_DUNDERS:
-        yield f"{name} {_UNLISTED}"
+        yield f"{name} {UNLISTED}"

@@ -26,7 +26,7 @@ from grader.practice.debug import answer_debugger
 from grader.practice.debug.debugged_calls import DebuggedCalls
 from grader.practice.debug.stop_statement import STOP_NAME, compile_with_stop, has_own_breakpoint
 from grader.submission import admission
-from grader.submission.forbidden_calls import BREAKPOINT_LEFT
+from grader.submission.exercise_names import BREAKPOINT_LEFT
 from grader.worker.child.raised import FILENAME
 from grader.worker.parent import requirements
 from grader.worker.parent.in_process import (
