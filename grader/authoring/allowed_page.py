@@ -20,7 +20,8 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
   a name that it brings is used. `from x import *` says nothing of what it brings, and costs the
   file.
 - **Names of modules.** Those listed. A module itself is no value: `xp = torch` and `xp = np if
-  small else torch` are followed, `f(torch)` and `[torch]` are refused. Nothing of a module or of
+  small else torch` are followed and `xp is np` is compared; `f(torch)`, `[torch]` and `x == torch`
+  are refused. Nothing of a module or of
   its classes can be set.
 - **Attributes of anything else** that do not begin with `_`. A name that begins with `_` may be
   used if the file itself defines it: `self._x`, and every name in one of its classes. Attributes
@@ -28,8 +29,10 @@ it stands in [exercises.md](exercises.md) under "Not allowed". (A CUDA file is r
 - **Names with two underscores on each side.** Those listed: {dunders}.
 - **Looking up by name.** `getattr`, `setattr`, `delattr` and `hasattr` can be called and no more,
   with a name in quotes; in a method, `getattr(self, name)` may have any name without a `_` first.
-- **Classes** have no `metaclass` and no imports in them, `type` takes one argument, and a class
-  pattern names a built-in type or a class of the file with no decorator but `dataclass`.
+- **Classes** have no `metaclass` and no imports in them. `type` is called with one object that is
+  no class, or named in an annotation or by `isinstance`; of `x.__class__` only the name is taken.
+  `np.ndarray` is not called. A class pattern names a built-in type or a class of the file with no
+  decorator but `dataclass`.
 - **Built-in names.** {builtins}.
 - **Operators of PyTorch.** By whatever way it is reached, an operator runs only if it is what a
   name on this page or a method of a tensor stands for, or one of those [at the end](#operators). In

@@ -4,6 +4,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from grader.submission.class_members import (
+    find_self_in_submission,
+    list_submission_members,
+    list_submission_objects,
+)
 from grader.submission.scopes import (
     Function,
     list_submitted_bound_names,
@@ -11,7 +16,6 @@ from grader.submission.scopes import (
     walk_submission_scopes,
 )
 
-_SELF_NAMES = ("self", "cls")
 _ORDINARY_BASES = (
     "nn.Module",
     "torch.nn.Module",
@@ -43,12 +47,14 @@ class SubmissionNames:
         self._all = modules | frozenset(_list_submission_modules(nodes))
         self._followed: dict[str, frozenset[str]] = {}
         self._followed = self._find_module_variables(nodes)
+        self._array_classes: frozenset[str] = frozenset()
+        self._array_classes = frozenset(self._find_array_classes(nodes))
         classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
-        self._own = {id(name) for c in classes for name in _find_self_in_submission(c)}
+        self._own = {id(name) for c in classes for name in find_self_in_submission(c)}
         self._classes = {c.name for c in classes}
         self.plain_classes = frozenset(self._closed_classes(classes, nodes))
-        self.members = frozenset(_list_submission_members(classes))
-        self._objects = self._classes | set(_list_submission_objects(nodes, self._classes))
+        self.members = frozenset(list_submission_members(classes))
+        self._objects = self._classes | set(list_submission_objects(nodes, self._classes))
 
     def modules(self, node: ast.expr) -> frozenset[str]:
         """Return the modules that an expression may stand for; none if it may be anything else."""
@@ -108,6 +114,34 @@ class SubmissionNames:
         parent = self._parents.get(id(node))
         return isinstance(parent, ast.Call) and parent.func is node
 
+    def is_name_taken(self, node: ast.expr) -> bool:
+        """Return whether only the name of a class is taken: `x.__class__.__name__`."""
+        parent = self._parents.get(id(node))
+        return isinstance(parent, ast.Attribute) and parent.attr in ("__name__", "__qualname__")
+
+    def is_asked_about(self, node: ast.AST) -> bool:
+        """Return whether a type stands in an annotation, or is what `isinstance` asks about."""
+        parent = self._parents.get(id(node))
+        match parent:
+            case ast.Tuple() | ast.BinOp(op=ast.BitOr()) | ast.Subscript():
+                return self.is_asked_about(parent)
+            case ast.arg(annotation=told) | ast.AnnAssign(annotation=told):
+                return told is node
+            case ast.FunctionDef(returns=told) | ast.AsyncFunctionDef(returns=told):
+                return told is node
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass" as name), args=[_, asked]):
+                return asked is node and name not in self.rebound
+        return False
+
+    def is_array_class(self, node: ast.AST) -> bool:
+        """Return whether an expression stands for np.ndarray, whose call may read any memory."""
+        named = isinstance(node, ast.Name) and node.id in self._array_classes
+        return named or (isinstance(node, ast.expr) and self.dotted(node) == "numpy.ndarray")
+
+    def is_of_class(self, node: ast.AST) -> bool:
+        """Return whether a base or keyword stands in the head of a class."""
+        return isinstance(self._parents.get(id(node)), ast.ClassDef)
+
     def is_in_class(self, node: ast.stmt) -> bool:
         """Return whether a statement runs with the body of a class."""
         parent = self._parents.get(id(node))
@@ -154,6 +188,18 @@ class SubmissionNames:
             for name, values in found.items()
             if all(values) and times[name] == len(values) and name not in self._imports
         }
+
+    def _find_array_classes(self, nodes: list[ast.AST]) -> Iterator[str]:
+        """Yield other names of np.ndarray: `Array = np.ndarray`."""
+        for node in nodes:
+            match node:
+                case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+                    if self.is_array_class(value):
+                        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                        yield from list_submitted_bound_names(targets)
+                case ast.NamedExpr(target=ast.Name(id=name), value=value):
+                    if self.is_array_class(value):
+                        yield name
 
     def _closed_classes(self, classes: list[ast.ClassDef], nodes: list[ast.AST]) -> Iterator[str]:
         """Yield classes whose objects only the file makes: their bases are ordinary, or such."""
@@ -222,43 +268,3 @@ def _list_submission_modules(nodes: list[ast.AST]) -> Iterator[str]:
             for alias in node.names:
                 parts = alias.name.split(".")
                 yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
-
-
-def _find_self_in_submission(owner: ast.ClassDef) -> Iterator[ast.Name]:
-    """Yield the names in a class's methods that refer to `self` or `cls`."""
-    for method in owner.body:
-        if isinstance(method, ast.FunctionDef) and (method.args.posonlyargs or method.args.args):
-            first = [*method.args.posonlyargs, *method.args.args][0].arg
-            if first in _SELF_NAMES:
-                names = (n for n in ast.walk(method) if isinstance(n, ast.Name))
-                yield from (n for n in names if n.id == first)
-
-
-def _list_submission_members(classes: list[ast.ClassDef]) -> Iterator[str]:
-    """Yield the names of members of the file's own classes."""
-    for node in (inner for c in classes for inner in ast.walk(c)):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield node.name
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                yield name
-            case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self" | "cls")):
-                yield node.attr
-            case ast.Call(
-                func=ast.Attribute(attr="register_buffer" | "register_parameter"),
-                args=[ast.Constant(value=str(name)), *_],
-            ):
-                yield name
-    for statement in (s for c in classes for s in c.body):
-        if isinstance(statement, ast.Assign):
-            yield from (t.id for t in statement.targets if isinstance(t, ast.Name))
-
-
-def _list_submission_objects(nodes: list[ast.AST], classes: set[str]) -> Iterator[str]:
-    """Yield the variables that hold, or are annotated as, objects of the file's classes."""
-    for node in nodes:
-        match node:
-            case ast.Assign(value=ast.Call(func=ast.Name(id=made))) if made in classes:
-                yield from (t.id for t in node.targets if isinstance(t, ast.Name))
-            case ast.arg(annotation=ast.Name(id=made)) if made in classes:
-                yield node.arg

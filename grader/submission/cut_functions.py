@@ -94,6 +94,8 @@ def _split_submission(
                     for node in value if isinstance(value, list) else [value]:
                         if isinstance(node, ast.ExceptHandler):
                             yield from ((t, None, "") for t in [node.type] if t)
+                            if node.name:
+                                yield ast.arg(arg=node.name, lineno=node.lineno), None, ""
                             yield from _split_submission(node.body, owner)
                         elif isinstance(node, ast.stmt):
                             yield from _split_submission([node], owner)

@@ -17,7 +17,11 @@ from grader.core import allowed_tables
 from grader.core.records import Exercise
 from grader.submission.allowed_names import SubmissionNames
 from grader.submission.exercise_names import BREAKPOINT_LEFT, UNLISTED, ExerciseNames
-from grader.submission.scopes import Function, list_unread_annotations
+from grader.submission.scopes import (
+    Function,
+    list_submitted_bound_names,
+    list_unread_annotations,
+)
 from grader.worker.child.builtin_names import BUILTINS, FRAME_NAMES, ORDINARY_DUNDERS, is_dunder
 
 _ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
@@ -29,6 +33,7 @@ _NO_VALUE = (
     "is a module and used as a value: write what you need of it, as in np.exp. "
     "`xp = np if ... else torch` is followed in the function in which it stands."
 )
+_NO_ARRAY_CLASS = "np.ndarray makes no arrays here: call np.empty or np.asarray."
 _IMPORTS = ast.Import | ast.ImportFrom
 # `xp` may be either of these: a name that only one of them lists leads nowhere in the other.
 _ALIKE = frozenset({"numpy", "numpy.linalg", "torch", "torch.linalg"})
@@ -66,6 +71,8 @@ class ForbiddenUseFinder:
 
     def about_import(self, node: _IMPORTS, alias: ast.alias) -> str:
         """Return why an imported name is not allowed; "" if it is."""
+        if why := next(_explain_forbidden_dunder(alias.asname or ""), ""):
+            return why
         if isinstance(node, ast.Import):
             return self._list.reason_against_module(alias.name)
         if node.level:
@@ -105,15 +112,20 @@ class ForbiddenUseFinder:
                 yield from self._reasons_against_call(node, own)
             case ast.MatchClass():
                 yield from self._reasons_against_pattern(node)
-            case ast.keyword(arg="metaclass"):
-                yield f"metaclass {_REACHES}"
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield from _explain_forbidden_dunder(name)
-            case ast.ClassDef(name=name) | ast.arg(arg=name):
+            case ast.keyword(arg=name):
+                if name == "metaclass" or (name is None and self._names.is_of_class(node)):
+                    yield f"metaclass {_REACHES}"
+                yield from _explain_forbidden_dunder(name or "")
+            case ast.arg(arg=name):
                 yield from _explain_forbidden_dunder(name)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 for name in names:
                     yield from _explain_forbidden_dunder(name)
+        if self._names.is_of_class(node) and self._names.is_array_class(node):
+            yield _NO_ARRAY_CLASS
+        if not isinstance(node, ast.Name | ast.Tuple | ast.List | ast.Starred):
+            for name in list_submitted_bound_names([node]):
+                yield from _explain_forbidden_dunder(name)
 
     def _reasons_against_variable(
         self, node: ast.Name, name: str, own: frozenset[str]
@@ -134,9 +146,12 @@ class ForbiddenUseFinder:
             yield from filter(None, [self._list.reason_against_name(full)])
             if full in _ATTRIBUTE_COPIERS and not self._names.is_called(node):
                 yield f"{name} can be called and no more: it {_REACHES}"
-        elif name in (*_ATTRIBUTE_FUNCTIONS, "type") and name not in self._names.bound:
-            if name != "type" and not self._names.is_called(node):
+        elif name in _ATTRIBUTE_FUNCTIONS:
+            if not self._names.is_called(node):
                 yield f"{name} {_REACHES}"
+        elif name == "type":
+            if not self._names.is_called(node) and not self._names.is_asked_about(node):
+                yield f"{name} can be called and no more: it {_REACHES}"
         elif is_dunder(name):
             if name not in (*ORDINARY_DUNDERS, *BUILTINS):
                 yield f"{name} {UNLISTED}"
@@ -153,9 +168,14 @@ class ForbiddenUseFinder:
             yield why
         elif full and not isinstance(node.ctx, ast.Load):
             yield f"{full} is not yours to change."
-        elif is_dunder(node.attr) or not (
-            node.attr in self._names.members and self._names.is_own(node.value)
-        ):
+        elif node.attr == "__new__" and self._names.is_array_class(node.value):
+            yield _NO_ARRAY_CLASS
+        elif node.attr == "__class__" and self._names.is_name_taken(node):
+            return
+        elif (
+            is_dunder(node.attr) or node.attr in FRAME_NAMES
+            or not (node.attr in self._names.members and self._names.is_own(node.value))
+        ):  # fmt: skip
             yield from self._reasons_against_member(node.attr, node.value)
 
     def _passage(self, node: ast.expr) -> frozenset[str]:
@@ -189,6 +209,8 @@ class ForbiddenUseFinder:
             yield self._list.refusal_with_cure(self._last[name])
         elif name in FRAME_NAMES or name == "compile":
             yield f".{name} {_REACHES}"
+        elif name == "__class__":
+            yield ".__class__ is not allowed: write type(x), or x.__class__.__name__."
         elif is_dunder(name):
             if name not in ORDINARY_DUNDERS:
                 yield f".{name} {UNLISTED}"
@@ -209,11 +231,13 @@ class ForbiddenUseFinder:
 
     def _reasons_against_call(self, node: ast.Call, own: frozenset[str]) -> Iterator[str]:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name == "type" and name not in self._names.bound:
+        if name == "type" and name not in own:
             if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
                 yield "type with a name and bases is not allowed: write a class."
         elif name in _ATTRIBUTE_FUNCTIONS:
             yield from self._reasons_against_lookup(name, node, own)
+        if self._names.is_array_class(node.func):
+            yield _NO_ARRAY_CLASS
         full = {self._names.dotted(node.func)} if not self._is_local_name(node.func, own) else set()
         if full & set(_ATTRIBUTE_COPIERS) and (node.keywords or len(node.args) > 2):
             yield f"{name or 'wraps'} with names to copy is not allowed."
@@ -239,8 +263,11 @@ class ForbiddenUseFinder:
         """Yield why a class pattern is not allowed: it may read only known classes."""
         plain = isinstance(node.cls, ast.Name) and node.cls.id in self._names.plain_classes
         builtin = isinstance(node.cls, ast.Name) and node.cls.id in _MATCHED_TYPES
-        for name in set(node.kwd_attrs) & self._last.keys():
-            yield self._list.refusal_with_cure(self._last[name])
+        for name in node.kwd_attrs:
+            if name in self._last:
+                yield self._list.refusal_with_cure(self._last[name])
+            elif is_dunder(name) or name in FRAME_NAMES:
+                yield from self._reasons_against_member(name, None)
         if (node.kwd_attrs and not plain) or (node.patterns and not (plain or builtin)):
             yield f"the pattern {ast.unparse(node)} is not allowed: ask with isinstance."
 

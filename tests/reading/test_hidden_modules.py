@@ -1,4 +1,4 @@
-"""A module does not become a value by way of a name that something else binds, or of an operator."""
+"""A module, or what makes classes, does not become a value by way of a name that something else binds, or of an operator."""
 
 import ast
 import re

@@ -6,7 +6,8 @@ that only running shows: the second argument of `getattr`, `setattr` and `delatt
 
 import builtins
 import dataclasses
-from collections.abc import Callable
+import enum
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ BUILTINS = frozenset(
         *("abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr"),
         *("classmethod", "complex", "delattr", "dict", "dir", "divmod", "enumerate", "filter"),
         *("float", "format", "frozenset", "getattr", "hasattr", "hash", "hex", "id", "int"),
-        *("isinstance", "issubclass", "iter", "len", "list", "map", "max", "memoryview", "min"),
+        *("isinstance", "issubclass", "iter", "len", "list", "map", "max", "min"),
         *("next", "object", "oct", "ord", "pow", "print", "property", "range", "repr"),
         *("reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum"),
         *("super", "tuple", "type", "zip", "input"),
@@ -40,17 +41,17 @@ ORDINARY_DUNDERS = frozenset(
     f"__{name}__"
     for name in (
         *("abs", "add", "and", "bool", "bytes", "call", "ceil", "complex", "contains", "copy"),
-        *("deepcopy", "delattr", "delitem", "divmod", "doc", "enter", "eq", "exit", "float"),
-        *("floor", "floordiv", "format", "ge", "getattr", "getitem", "gt", "hash", "iadd", "iand"),
+        *("deepcopy", "delitem", "divmod", "doc", "enter", "eq", "exit", "float"),
+        *("floor", "floordiv", "format", "ge", "getitem", "gt", "hash", "iadd", "iand"),
         *("ifloordiv", "ilshift", "imatmul", "imod", "imul", "index", "init", "int", "invert"),
         *("ior", "ipow", "irshift", "isub", "iter", "itruediv", "ixor", "le", "len"),
         *("length_hint", "lshift", "lt", "matmul", "missing", "mod", "module", "mul", "name"),
         *("ne", "neg", "new", "next", "or", "pos", "post_init", "pow", "qualname", "radd", "rand"),
         *("rdivmod", "repr", "reversed", "rfloordiv", "rlshift", "rmatmul", "rmod", "rmul"),
-        *("ror", "round", "rpow", "rrshift", "rshift", "rsub", "rtruediv", "rxor", "setattr"),
+        *("ror", "round", "rpow", "rrshift", "rshift", "rsub", "rtruediv", "rxor"),
         *("setitem", "slots", "str", "sub", "truediv", "trunc", "xor", "class", "all", "version"),
         *("author", "annotations", "file", "date", "license", "credits", "email", "status"),
-        *("get", "set", "delete", "set_name", "init_subclass", "class_getitem", "array"),
+        *("get", "set", "delete", "init_subclass", "class_getitem", "array"),
         *("copyright", "maintainer", "contact", "docformat", "constants", "array_priority"),
         *("dir", "sizeof"),
     )
@@ -66,7 +67,13 @@ def is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
-def guard_worker_dataclasses() -> None:
+def guard_worker_classes() -> None:
+    """Have `dataclasses` and `enum` refuse names of members that an answer may not write."""
+    _guard_worker_dataclasses()
+    _guard_worker_enums()
+
+
+def _guard_worker_dataclasses() -> None:
     """Have `dataclasses`, which makes code of field names, refuse those that are no identifiers."""
     process = dataclasses._process_class  # type: ignore[attr-defined]
 
@@ -77,9 +84,50 @@ def guard_worker_dataclasses() -> None:
             told = [*fields, *named, *vars(base).get("__annotations__", {})]
             if not all(type(name) is str and name.isidentifier() for name in told):
                 raise NotAllowed("a field of a dataclass has a name that is none")
+            _refuse_hidden_names(told)
         return process(cls, *args, **kwargs)
 
     dataclasses._process_class = checked  # type: ignore[attr-defined]
+
+
+def _guard_worker_enums() -> None:
+    create = enum.EnumType._create_  # type: ignore[attr-defined]
+
+    def checked(cls: type, class_name: str, names: Any, **kwargs: Any) -> Any:
+        if type(names) is not str:
+            found = list(names.items() if type(names) is dict else names)
+            names = [n if type(n) is str else tuple(n) for n in found]
+            _refuse_hidden_names(n if type(n) is str else n[0] for n in names)
+        return create(cls, class_name, names, **kwargs)
+
+    enum.EnumType._create_ = checked  # type: ignore[attr-defined]
+
+
+def _refuse_hidden_names(names: Iterable[str]) -> None:
+    for name in names:
+        if type(name) is not str or (is_dunder(name) and name not in ORDINARY_DUNDERS):
+            raise NotAllowed(f"{name!r} is not on the list of what an answer may use")
+
+
+class _TypeOfAnswers(type):
+    """What `type` is in an answer: it tells the type of an object, and makes none.
+
+    The type of a class is not told, because a call of that makes classes too.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) != 1 or kwargs or isinstance(args[0], type):
+            raise NotAllowed("type takes one object that is no class here")
+        return type(args[0])
+
+    def __instancecheck__(cls, thing: Any) -> bool:
+        return isinstance(thing, type)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, type)
+
+    def __getitem__(cls, _: Any) -> type:
+        return cls
 
 
 def list_worker_builtins(own: str) -> dict[str, Any]:
@@ -96,7 +144,7 @@ def list_worker_builtins(own: str) -> dict[str, Any]:
         foreign = (
             name.startswith("_") and name not in ORDINARY_DUNDERS and (is_dunder(name) or not mine)
         )
-        if foreign or name in FRAME_NAMES:
+        if foreign or name in FRAME_NAMES or name == "__class__":
             raise NotAllowed(f"{name!r} cannot be looked up by a name in a string: write .{name}")
 
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,6 +160,7 @@ def list_worker_builtins(own: str) -> dict[str, Any]:
 
         return with_a_look
 
+    found["type"] = _TypeOfAnswers("type", (), {})
     for name in ("getattr", "setattr", "delattr"):
         found[name] = guarded(getattr(builtins, name))
     return found | {"__import__": __import__, "__build_class__": builtins.__build_class__}

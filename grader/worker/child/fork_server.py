@@ -45,7 +45,7 @@ def serve_worker_forks(descriptor: int) -> None:
     listed, _ = _receive_frame_with_descriptors(parent)
     defer_dynamo_import()
     operator_list.refuse_unlisted_worker_operators(listed["operators"], listed["without"])
-    names.guard_worker_dataclasses()
+    names.guard_worker_classes()
     operator_list.allow_autocast_in_worker()
     torch.set_num_threads(1)
     gc.freeze()  # what stays is searched by no collection, here or in a worker

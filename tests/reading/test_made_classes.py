@@ -1,0 +1,81 @@
+"""No class, attribute or array is made in a way that the reader cannot see."""
+
+import pytest
+
+from grader.worker.child import builtin_names
+from tests.reading.test_ways_around import refused
+
+MADE = [
+    *("T = type", "map(type, x)", "class A(type): pass", "functools.partial(type)", "[type]"),
+    *("type('A', (), {})", "type(*x)", "def hold(type=type): pass", "if 0: type = 1\nT = type"),
+    *("int.__class__", "x.__class__('A', (), {})", "getattr(x, '__class__')", "x.__class__ = int"),
+    *("class A(metaclass=x): pass", "class A(**x): pass", "class A(__array_interface__=1): pass"),
+    *("f(__array_interface__=1)", "from types import SimpleNamespace\nSimpleNamespace()"),
+    *("typing.get_origin(x)", "object.__setattr__(x, 'a', 1)", "memoryview(x)", "np.recarray(1)"),
+    *("class A:\n    def __getattr__(self, name): return 1", "x.__set_name__(A, 'b')"),
+    *("np.ndarray((1,), np.int64, x)", "np.ndarray.__new__(np.ndarray, 1)", "np.frombuffer(x)"),
+    *("Way = np.ndarray\nWay(1)", "(Way := np.ndarray)\nWay(1)", "class A(np.ndarray): pass"),
+    *("class A: pass\nmatch x:\n    case A(__dict__=d): pass", "torch.frombuffer(x)"),
+    *(
+        "class A: pass\nmatch x:\n    case A(__class__=d): pass",
+        "match x:\n    case __dict__: pass",
+    ),
+    *("try: pass\nexcept x as __builtins__: pass", "for __builtins__ in x: pass"),
+    *("class A:\n    gi_frame = 1\na = A()\na.gi_frame",),
+]
+FINE = [
+    *(
+        "type(x)",
+        "type(x) is int",
+        "type(x)(1)",
+        "isinstance(x, type)",
+        "isinstance(x, (int, type))",
+    ),
+    *("def f(a: type[int], b: type | None = None) -> type: return [a]", "x.__class__.__name__"),
+    *("isinstance(x, np.ndarray)", "def f(a: np.ndarray) -> np.ndarray: return a"),
+    *("Array = np.ndarray\ndef f(a: Array): return a", "type(x) is np.ndarray", "f(**x)"),
+    *("def f(type): return [type]", "class A:\n    def f(self): return type(self)(1)"),
+    *("match x:\n    case np.ndarray(): pass", "Union = np.ndarray | torch.Tensor"),
+    *("class A:\n    frame = 1\na = A()\na.frame",),
+]
+
+
+def written(code):
+    return f"import functools, typing\nimport numpy as np\nimport torch\n{code}\n"
+
+
+@pytest.mark.parametrize("code", MADE)
+def test_what_makes_classes_attributes_or_arrays_unseen_is_refused(code):
+    assert refused(written(code))
+
+
+@pytest.mark.parametrize("code", FINE)
+def test_the_type_of_an_object_is_told(code):
+    assert refused(written(code)) == ""
+
+
+@pytest.fixture
+def run():
+    """Run code with the built-in names of an answer."""
+    names = {"__name__": "way", "__builtins__": builtin_names.list_worker_builtins("way")}
+    return lambda code: exec(code, names)
+
+
+@pytest.mark.parametrize(
+    "code", ["type(int)", "type(type)", "type('A', (), {})", "type[int]('A', (), {})", "type(x=1)"]
+)
+def test_a_worker_tells_no_type_of_a_class_and_makes_none(run, code):
+    with pytest.raises(builtin_names.NotAllowed):
+        run(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "assert type(1) is int and isinstance(int, type) and not isinstance(1, type)",
+        "def f(a: type[int], b: type | None): pass",
+        "class A: pass\nassert type(type(A())()) is A",
+    ],
+)
+def test_a_worker_tells_the_type_of_an_object(run, code):
+    run(code)
