@@ -31,6 +31,7 @@ from grader.judging.student_file import (
     find_file_of_student,
     leave_out_meta,
 )
+from grader.submission.line_names import find_submission_line
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 from grader.submission.repairs import REMOVALS, Edit, edit_submission
 from grader.worker.parent.client import ChangeableText
@@ -191,7 +192,7 @@ class _Search:
         first = mends[0]
         line = first["line"] if len({e["line"] for e in mends}) == 1 else first["statement"]
         answer = find_file_of_student(self._judge.student)
-        text = clean_worker_text(self._text.source.split("\n")[line - 1]).strip()[:MAX_TEXT]
+        text = clean_worker_text(find_submission_line(self._text.source, line))[:MAX_TEXT]
         # A branch that is too much has a condition that is right: no constant of it is wrong.
         change = "CONDITION" if first["tested"] else first["kind"]
         [dropped, *others] = {edit["dropped"] for edit in mends}

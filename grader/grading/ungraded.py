@@ -9,7 +9,7 @@ from grader.core.records import CheckResult, Exercise, Submission, Verdict
 from grader.judging import recorded_cases, suite_runner
 from grader.judging.judge import NEEDS_CUDA
 from grader.judging.marks import Check
-from grader.submission.line_names import name_submission_line
+from grader.submission.line_names import find_submission_line, name_submission_line
 from grader.worker.parent import requirements
 from grader.worker.parent.faults import LoadFailed, NurseryFailed
 from grader.worker.parent.harmless_text import clean_worker_text
@@ -44,10 +44,10 @@ def describe_ungraded_import(
 
 def name_ungraded_line(answer: Submission, number: int | None) -> str:
     """Return a line of an answer in brackets, to follow a sentence; empty if it is unknown."""
-    lines = clean_worker_text(answer.source).splitlines()
-    if number is None or not 0 < number <= len(lines):
+    line = clean_worker_text(find_submission_line(answer.source, number))
+    if number is None or not line:
         return ""
-    return f" (line {name_submission_line(answer.lines, number)}: {lines[number - 1].strip()})"
+    return f" (line {name_submission_line(answer.lines, number)}: {line})"
 
 
 def list_ungraded_checks(

@@ -33,7 +33,7 @@ class Connection:
         self.answer = answer
         self.methods: set[tuple[str, str]] = set()  # of `torch.nn.Module`, found in these classes
         # Cleaned once: suites make an answer raise hundreds of times.
-        self._lines = clean_worker_text(answer.source).splitlines() if answer else []
+        self._lines = clean_worker_text(answer.source).split("\n") if answer else []
 
     def log_call(self, owner: str, text: str) -> None:
         """Log a call in the case; raise a `StudentFault` if `owner` has a problem."""

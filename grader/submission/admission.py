@@ -60,9 +60,7 @@ def admit_submission(
     wall  the wall behind which a compiler runs, if the language needs a compiler
     """
     found = read_submission_outline(answer, exercise)
-    problems = {n: clean_worker_text(why) for n, why in found["problems"].items()} | {
-        **answer.problems
-    }
+    problems = {**found["problems"], **answer.problems}
     if exercise.language == "python":
         worked = replace(answer, source=found["runs"], theirs=True)
     else:
@@ -104,7 +102,7 @@ def read_submission_outline(answer: Submission, exercise: Exercise) -> dict[str,
         raise NotGraded("unreadable", str(problem)) from None
     for state in ("unreadable", "refused"):
         if state in found:
-            sentence = clean_worker_text(found[state])
+            sentence = found[state]
             named = None if answer.lines else re.match(r"Line (\d{1,6})\b", sentence)
             raise NotGraded(state, sentence, line=int(named[1]) if named else 0)
     return found

@@ -9,6 +9,7 @@ from typing import Any
 from grader.core.catalog import find_catalog_suffix
 from grader.core.records import Submission
 from grader.submission.handed_files import MAX_ANSWER_BYTES
+from grader.submission.line_names import unify_submission_line_ends
 from grader.submission.notebook_cells import MAX_FILE_BYTES as MAX_NOTEBOOK
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 
@@ -92,7 +93,7 @@ def _decode_submission(content: bytes, path: Path) -> str:
         )
     if "\0" in source:
         raise UnreadableFile(f"{path.name} contains null bytes: save it as plain text.")
-    return source.replace("\r\n", "\n")
+    return unify_submission_line_ends(source)
 
 
 def _extract_notebook_submission(

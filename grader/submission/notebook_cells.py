@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from grader.submission.bindings import is_method_call_submitted, list_submission_bindings
+from grader.submission.line_names import unify_submission_line_ends
 
 MAX_FILE_BYTES = 200_000_000  # pictures and long outputs may be in it
 _PYTHON_CELL_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")  # the cell below them is Python
@@ -162,7 +163,7 @@ def _list_submitted_cells(cells: Iterable[Any]) -> Iterator[tuple[int, str]]:
             cell.get("cell_type") == "code"
             or _read_submitted_cell_metadata(cell).get("solution") is True
         ):
-            yield number, text.replace("\r\n", "\n").replace("\0", "")
+            yield number, unify_submission_line_ends(text).replace("\0", "")
 
 
 def parse_submitted_notebook(content: bytes) -> list[Any]:

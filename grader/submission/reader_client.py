@@ -19,12 +19,16 @@ from typing import Any
 
 from grader.submission import reading_limits
 from grader.worker.parent.faults import NurseryFailed
+from grader.worker.parent.harmless_text import clean_worker_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAX_WAIT_SECONDS = (
     120.0  # seconds of the clock for one text: the reader's own limit counts its processor's
 )
 _SERVER_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from grader.submission import reader_server; reader_server.serve_submission_reader(int(sys.argv[2]))"  # noqa: E501
+
+
+_SENTENCES = {"bad", "unreadable", "refused"}
 
 
 class UnreadableContent(Exception):
@@ -63,7 +67,18 @@ def ask_submission_reader(question: str, content: bytes | str, **given: Any) -> 
     found = json.loads(answer)
     if "fault" in found:
         raise NurseryFailed(f"the reader stopped: {found['fault']}")
-    return found["found"]
+    return _clean_reader_sentences(found["found"])
+
+
+def _clean_reader_sentences(found: Any) -> Any:
+    """Return a reply whose sentences, which quote the text that was read, are harmless to print."""
+    if not isinstance(found, dict):
+        return found
+    told: dict[str, Any] = {k: clean_worker_text(found[k]) for k in _SENTENCES & found.keys()}
+    problems = found.get("problems")
+    if isinstance(problems, dict):
+        told["problems"] = {name: clean_worker_text(why) for name, why in problems.items()}
+    return found | told
 
 
 def _receive_reader_reply(reader: socket.socket) -> bytes:

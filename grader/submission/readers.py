@@ -16,7 +16,7 @@ from grader.submission import (
 )
 from grader.submission.cut_functions import cut_forbidden_from_submission
 from grader.submission.definition_digests import digest_submitted_definitions
-from grader.submission.line_names import name_submission_line
+from grader.submission.line_names import name_submission_line, unify_submission_line_ends
 from grader.submission.repairs import list_repairs_of_submission
 from grader.submission.zip_entries import list_submitted_zip_files, unpack_submitted_zip_file
 
@@ -105,7 +105,7 @@ def read_letters_of_submission(content: bytes, *, language: str) -> ReaderReply:
 
 
 def _decode_submission_content(content: bytes) -> str:
-    return content.decode("utf-8", "surrogatepass")
+    return unify_submission_line_ends(content.decode("utf-8", "surrogatepass"))
 
 
 READERS: dict[str, Callable[..., Any]] = {

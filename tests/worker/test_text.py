@@ -39,3 +39,13 @@ def test_other_text_is_left_as_it_is(text):
 
 def test_controls_and_lone_surrogates_are_gone():
     assert clean_worker_text("a\x00\x1b[31mb\udcff\tc\nd") == "a[31mb?\tc\nd"
+
+
+@pytest.mark.parametrize("sign", "\u061c\u200b\ufeff\u202e\u2066\u2028\x85\U000e0041\U000e007f")
+def test_signs_that_nobody_sees_are_gone(sign):
+    assert clean_worker_text(f"a{sign}b") == "ab"
+
+
+@pytest.mark.parametrize("text", ["中文", "می\u200cخواهم", "👩\u200d🔬", "naïve", "a\u00a0b"])
+def test_signs_that_a_language_needs_stay(text):
+    assert clean_worker_text(text) == text

@@ -1,5 +1,6 @@
 """Runs requests on a submission: holds its module, the objects it made, the graphs of its calls."""
 
+import io
 import linecache
 import secrets
 import sys
@@ -127,7 +128,7 @@ class Executor:
         self.module = ModuleType(request["slug"])
         self.module.__file__ = f"{request['slug']}.py"
         sys.modules[request["slug"]] = self.module
-        linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
+        linecache.cache[FILENAME] = (len(source), None, [*io.StringIO(source)], FILENAME)
         if request.get("theirs"):
             self.module.__dict__["__builtins__"] = builtin_names.list_worker_builtins(
                 request["slug"]

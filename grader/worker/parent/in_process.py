@@ -1,6 +1,7 @@
 """Runs a submission in the grader's own process: for debugging and our catalogue, not for marks."""
 
 import importlib.util
+import io
 import linecache
 import mmap
 import os
@@ -117,7 +118,7 @@ def load_text_without_wall(
     as_worker  give the text the file name that a worker gives it: then exceptions have their line
     """
     file = FILENAME if as_worker else f"<{name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    linecache.cache[file] = (len(source), None, [*io.StringIO(source)], file)
     return load_code_without_wall(lambda: compile(source, file, "exec"), name, prelude)
 
 
