@@ -22,9 +22,16 @@ from grader.submission.scopes import (
     list_submitted_bound_names,
     list_unread_annotations,
 )
-from grader.worker.child.builtin_names import BUILTINS, FRAME_NAMES, ORDINARY_DUNDERS, is_dunder
+from grader.worker.child.builtin_names import (
+    BUILTINS,
+    FRAME_NAMES,
+    MODULE_TABLES,
+    ORDINARY_DUNDERS,
+    is_dunder,
+)
 
 _ATTRIBUTES_TO_MODULES = {"_module": "catch_warnings"}  # to a module, where the file uses that
+_NEVER_OWN = FRAME_NAMES | MODULE_TABLES | _ATTRIBUTES_TO_MODULES.keys()  # whatever a class defines
 _ATTRIBUTE_FUNCTIONS = ("getattr", "setattr", "delattr", "hasattr")
 _ATTRIBUTE_COPIERS = ("functools.wraps", "functools.update_wrapper")
 _NAMED_TUPLE_MEMBERS = ("_asdict", "_fields", "_make", "_replace")  # open in spite of the _
@@ -173,7 +180,7 @@ class ForbiddenUseFinder:
         elif node.attr == "__class__" and self._names.is_name_taken(node):
             return
         elif (
-            is_dunder(node.attr) or node.attr in FRAME_NAMES
+            is_dunder(node.attr) or node.attr in _NEVER_OWN
             or not (node.attr in self._names.members and self._names.is_own(node.value))
         ):  # fmt: skip
             yield from self._reasons_against_member(node.attr, node.value)
@@ -215,6 +222,8 @@ class ForbiddenUseFinder:
             if name not in ORDINARY_DUNDERS:
                 yield f".{name} {UNLISTED}"
         elif name.startswith("_") and name not in ("_", *_NAMED_TUPLE_MEMBERS):
+            if name in MODULE_TABLES:
+                yield f".{name} of Module is not allowed: call yours otherwise."
             mine = value is not None and self._names.is_self(value)
             if _ATTRIBUTES_TO_MODULES.get(name, "") in self._names.uses:
                 owner = _ATTRIBUTES_TO_MODULES[name]

@@ -21,7 +21,9 @@ MADE = [
         "match x:\n    case __dict__: pass",
     ),
     *("try: pass\nexcept x as __builtins__: pass", "for __builtins__ in x: pass"),
-    *("class A:\n    gi_frame = 1\na = A()\na.gi_frame",),
+    "class A:\n    gi_frame = 1\na = A()\na.gi_frame",
+    "class A(torch.nn.Module):\n    _buffers: dict\na = A()\na._buffers['b'] = 1",
+    "import warnings\nclass A(warnings.catch_warnings):\n    _module: int\na = A()\na._module",
 ]
 FINE = [
     *(
@@ -67,6 +69,13 @@ def run():
 def test_a_worker_tells_no_type_of_a_class_and_makes_none(run, code):
     with pytest.raises(builtin_names.NotAllowed):
         run(code)
+
+
+@pytest.mark.parametrize("name", ["_buffers", "__class__", "gi_frame", "kept"])
+def test_a_worker_looks_up_no_module_and_no_table_of_one(run, name):
+    code = "class A:\n    _buffers = gi_frame = 1\na = A()\na.kept = math\ngetattr(a, {!r})"
+    with pytest.raises(builtin_names.NotAllowed):
+        run("import math\n" + code.format(name))
 
 
 @pytest.mark.parametrize(

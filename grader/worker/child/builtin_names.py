@@ -36,6 +36,8 @@ FRAME_NAMES = frozenset(
         *("f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_trace"),
     }
 )
+# Of torch.nn.Module: an attribute of its objects has whatever name is put into one of these.
+MODULE_TABLES = frozenset({"_buffers", "_modules", "_parameters"})
 # Between two underscores on each side: what a class may define, and any object may be asked for.
 ORDINARY_DUNDERS = frozenset(
     f"__{name}__"
@@ -144,7 +146,7 @@ def list_worker_builtins(own: str) -> dict[str, Any]:
         foreign = (
             name.startswith("_") and name not in ORDINARY_DUNDERS and (is_dunder(name) or not mine)
         )
-        if foreign or name in FRAME_NAMES or name == "__class__":
+        if foreign or name in (*FRAME_NAMES, *MODULE_TABLES, "__class__"):
             raise NotAllowed(f"{name!r} cannot be looked up by a name in a string: write .{name}")
 
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +156,7 @@ def list_worker_builtins(own: str) -> dict[str, Any]:
             if of_module and real is not getattr:
                 raise NotAllowed(f"{name!r} of a module is not yours to change")
             found = real(thing, name, *rest)
-            if of_module and isinstance(found, ModuleType):
+            if isinstance(found, ModuleType):
                 raise NotAllowed(f"{name!r} is a module: import it")
             return found
 
