@@ -1,5 +1,7 @@
 """No class, attribute or array is made in a way that the reader cannot see."""
 
+import dataclasses
+
 import pytest
 
 from grader.worker.child import builtin_names
@@ -69,6 +71,26 @@ def run():
 def test_a_worker_tells_no_type_of_a_class_and_makes_none(run, code):
     with pytest.raises(builtin_names.NotAllowed):
         run(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class A:\n    __annotations__ = {'__array_interface__': dict}",
+        "class A:\n    __annotations__ = {'a b': dict}",
+        "class A:\n    __annotations__ = Way(a=int)",
+        "class A:\n    a: int = Own(MISSING, MISSING, True, True, None, True, None, False)",
+    ],
+)
+def test_a_dataclass_has_the_fields_that_were_looked_at(run, code, monkeypatch):
+    monkeypatch.setattr(dataclasses, "_process_class", dataclasses._process_class)
+    builtin_names._guard_worker_dataclasses()
+    run(
+        "from dataclasses import MISSING, Field, dataclass\nclass Way(dict): pass\nclass Own(Field): pass"
+    )
+    run("@dataclass(frozen=True, slots=True)\nclass Fine:\n    a: int = 0\nassert Fine(1).a == 1")
+    with pytest.raises(builtin_names.NotAllowed):
+        run(f"@dataclass\n{code}")
 
 
 @pytest.mark.parametrize("name", ["_buffers", "__class__", "gi_frame", "kept"])

@@ -8,6 +8,7 @@ import builtins
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable
+from dataclasses import Field
 from types import ModuleType
 from typing import Any
 
@@ -82,8 +83,11 @@ def _guard_worker_dataclasses() -> None:
     def checked(cls: type, *args: Any, **kwargs: Any) -> Any:
         for base in cls.__mro__:
             fields = vars(base).get("__dataclass_fields__", {})
-            named = [f.name for f in fields.values()]
-            told = [*fields, *named, *vars(base).get("__annotations__", {})]
+            written = vars(base).get("__annotations__", {})
+            kept = [x for x in (*fields.values(), *vars(base).values()) if isinstance(x, Field)]
+            if type(written) is not dict or any(type(x) is not Field for x in kept):
+                raise NotAllowed("a field of a dataclass is of a class of its own")
+            told = [*fields, *(f.name for f in fields.values()), *written]
             if not all(type(name) is str and name.isidentifier() for name in told):
                 raise NotAllowed("a field of a dataclass has a name that is none")
             _refuse_hidden_names(told)
