@@ -41,6 +41,29 @@ def top_left(q, k, v, keep=None, causal=False, scale=None, bias=None):
 
 
 @mistake(of="fast_attention", caught_by=test_causal)
+def top_left_but_when_decoding(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """is_causal=True lines up the first of several queries with the first key; only a single query
+    is sent without it.
+
+    Where Lq and Lk differ, use causal_lower_right(Lq, Lk), or a mask with .tril(Lk - Lq).
+    """
+    return top_left(q, k, v, keep, causal and q.shape[-2] > 1, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
+def top_left_with_masks_too(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """Every triangle begins at the first key, that of is_causal=True and that of .tril() beside a
+    mask or a bias: queries after a cache see only the beginning of the text.
+
+    Move the diagonal to the last key: .tril(Lk - Lq), or causal_lower_right(Lq, Lk).
+    """
+    if causal:
+        corner = causal_keep(q, k, 0)
+        keep = corner if keep is None else keep & corner
+    return correct(q, k, v, keep, False, scale, bias)
+
+
+@mistake(of="fast_attention", caught_by=test_causal)
 def top_left_when_decoding(q, k, v, keep=None, causal=False, scale=None, bias=None):
     """A single new query is sent with is_causal=True, and sees the first key only.
 
@@ -158,6 +181,29 @@ def bias_dropped_with_mask(q, k, v, keep=None, causal=False, scale=None, bias=No
     Both fit into one mask of numbers: torch.where(keep, bias, -torch.inf).
     """
     return correct(q, k, v, keep, causal, scale, bias if keep is None else None)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def bias_dropped_with_any_mask(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The bias is dropped wherever there is a mask, be it keep or the causal one.
+
+    Both fit into one mask of numbers: torch.where(keep, bias, -torch.inf).
+    """
+    bare = keep is None and (not causal or q.shape[-2] == 1)
+    return correct(q, k, v, keep, causal, scale, bias if bare else None)
+
+
+@mistake(of="fast_attention", caught_by=test_mask_and_bias)
+def mask_added_to_the_bias(q, k, v, keep=None, causal=False, scale=None, bias=None):
+    """The boolean mask is added to the bias: True counts 1 and False 0, so that nothing is hidden.
+
+    Write torch.where(keep, bias, -torch.inf).
+    """
+    seen = visible(q, k, keep, causal)
+    if bias is None or seen is None:
+        return correct(q, k, v, keep, causal, scale, bias)
+    output = correct(q, k, v, None, False, scale, bias + seen)
+    return output.masked_fill(~seen.any(-1, keepdim=True), 0.0)
 
 
 @mistake(of="fast_attention", caught_by=test_mask_and_bias)

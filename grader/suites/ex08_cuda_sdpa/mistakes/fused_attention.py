@@ -146,6 +146,20 @@ class RootMeanSquare(TwoPaths):
 
 
 @mistake(of="FusedAttention", caught_by=test_module)
+class RMSNormForLayerNorm(TwoPaths):
+    """q_norm and k_norm are nn.RMSNorm, which subtracts no mean and has no bias.
+
+    Write nn.LayerNorm(E // H), as the docstring says.
+    """
+
+    def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
+        super().__init__(d_model, num_heads, qkv_bias, qk_norm, fused)
+        if qk_norm:
+            width = d_model // num_heads
+            self.q_norm, self.k_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
 class AlwaysFused(TwoPaths):
     """The attribute `fused` is there, but forward does not read it.
 
