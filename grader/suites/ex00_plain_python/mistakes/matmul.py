@@ -37,6 +37,21 @@ def one_row_repeated(a, b):
 
 
 @mistake(of="matmul", caught_by=test_matmul)
+def one_row_added_up(a, b):
+    """All rows of the product are one and the same list, in which the sums of all rows add up.
+
+    `[[0] * p] * n` repeats one row n times; `[[0] * p for _ in range(n)]` makes n rows.
+    """
+    fit(a, b)
+    product = [[0] * len(b[0])] * len(a)
+    for i, row in enumerate(a):
+        for j, column in enumerate(plain_transpose(b)):
+            for x, y in zip(row, column, strict=True):
+                product[i][j] += x * y
+    return product
+
+
+@mistake(of="matmul", caught_by=test_matmul)
 def whole_because_the_first_is(a, b):
     """A product is cut to a whole number where the first number of its row is an int.
 

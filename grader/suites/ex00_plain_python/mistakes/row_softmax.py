@@ -81,6 +81,16 @@ def epsilon_in_the_sum(rows):
     return [[x / (sum(row) + 1e-6) for x in row] for row in powers]
 
 
+@mistake(of="row_softmax", caught_by=test_softmax)
+def small_epsilon_in_the_sum(rows):
+    """1e-9 is added to the sum, so that the weights sum to less than one.
+
+    Leave it out: after the maximum is subtracted the sum is at least 1.
+    """
+    powers = [[math.exp(x - max(row)) if max(row) > -math.inf else 0 for x in row] for row in rows]
+    return [[x / (sum(row) + 1e-9) for x in row] for row in powers]
+
+
 @mistake(of="row_softmax", caught_by=test_softmax_extremes)
 def empty_row_overwritten(rows):
     """The zeros of a row of -inf are written into the row that was given.
