@@ -70,6 +70,40 @@ def global_maximum_numpy(q, k, v, keep=None, scale=None):
     )
 
 
+@mistake(of="attention_numpy", caught_by=test_numpy_scale)
+def maximum_from_zero_numpy(q, k, v, keep=None, scale=None):
+    """The search for the maximum starts at 0: in a row of scores far below 0 every power is 0.
+
+    Let it start from the first score, or from -np.inf.
+    """
+
+    def shift(shown):
+        return shown - shown.max(-1, keepdims=True, initial=0.0)
+
+    return attention_of_arrays(q, k, v, keep, scale, shift=shift)
+
+
+@mistake(of="attention_numpy", caught_by=test_numpy_mask)
+def nothing_below_minus_1e9_numpy(q, k, v, keep=None, scale=None):
+    """Hidden scores are -1e9, and the maximum starts there: a row of lower scores gives 0/0.
+
+    Hide with -np.inf; the lowest number of a dtype is np.finfo(scores.dtype).min.
+    """
+
+    def hide(scores, keep):
+        return scores if keep is None else np.where(keep, scores, -1e9)
+
+    def shift(shown):
+        return shown - shown.max(-1, keepdims=True, initial=-1e9)
+
+    def clear(weights, keep):
+        return weights if keep is None else np.where(keep, weights, 0)
+
+    return attention_of_arrays(
+        q, k, v, keep, scale, hide=hide, shift=shift, total=summed_bare, clear=clear
+    )
+
+
 @mistake(of="attention_numpy", caught_by=test_hidden)
 def maximum_of_hidden_scores_numpy(q, k, v, keep=None, scale=None):
     """The maximum is taken before the mask, so that a large hidden score pushes the others to 0.
