@@ -281,6 +281,21 @@ class SoftmaxOverHeads(Layer):
 
 
 @mistake(of="MultiHeadAttention", caught_by=test_values)
+class SoftmaxOverHiddenHeads(Layer):
+    """The softmax runs over the heads instead of the keys: a key that no head may see gives NaN.
+
+    Softmax over the last dimension, the keys, in each head by itself.
+    """
+
+    def weigh(self, scores, keep):
+        if keep is None:
+            return scores.softmax(1)
+        empty = ~keep.expand(scores.shape).any(-1, keepdim=True)
+        shown = scores.masked_fill(~keep, -torch.inf).masked_fill(empty, 0.0)
+        return shown.softmax(1).masked_fill(empty, 0.0)
+
+
+@mistake(of="MultiHeadAttention", caught_by=test_values)
 class ResidualAdded(Layer):
     """The input is added to the output, as the block around an attention does.
 
