@@ -337,6 +337,23 @@ def empty_rows_are_uniform(q, k, v, grad_output, keep=None, scale=None):
     return back(q, k, v, grad_output, keep, scale, weigh)()
 
 
+@mistake(of="attention_backward", caught_by=test_mask)
+def empty_rows_see_everything(q, k, v, grad_output, keep=None, scale=None):
+    """1e9 is subtracted from hidden scores: where all are hidden, the query attends to all keys as
+    if there were no mask.
+
+    Put -np.inf in their place, and let the weights of such a row be zeros.
+    """
+
+    def weigh(q, k, keep, scale):
+        less = 0.0 if keep is None else np.where(keep, 0.0, -1e9)  # float64
+        scores = q @ turned(k) * scale + less
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        return (powers / powers.sum(-1, keepdims=True)).astype(q.dtype)
+
+    return back(q, k, v, grad_output, keep, scale, weigh)()
+
+
 @mistake(of="attention_backward", caught_by=test_hidden)
 def large_number_subtracted(q, k, v, grad_output, keep=None, scale=None):
     """1e9 is subtracted from hidden scores, which hides nothing where a key holds 1e30.

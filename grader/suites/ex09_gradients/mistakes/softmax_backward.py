@@ -101,6 +101,15 @@ def weights_not_multiplied(weights, grad_weights):
 
 
 @mistake(of="softmax_backward", caught_by=test_softmax)
+def sum_not_multiplied(weights, grad_weights):
+    """The sum is subtracted as it is, and only the gradient is multiplied with the weights.
+
+    Both are: w * g - w * total, which is w * (g - total).
+    """
+    return row_by_row(weights, grad_weights, lambda w, g: w * g - (w * g).sum(-1, keepdims=True))
+
+
+@mistake(of="softmax_backward", caught_by=test_softmax)
 def weights_taken_for_scores(weights, grad_weights):
     """The softmax is taken once more, of the weights.
 
