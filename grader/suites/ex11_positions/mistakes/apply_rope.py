@@ -96,6 +96,26 @@ def clockwise(x, positions, base=BASE, interleaved=True):
 
 
 @mistake(of="apply_rope", caught_by=test_rope)
+def neighbours_clockwise(x, positions, base=BASE, interleaved=True):
+    """With interleaved=True the pairs turn the wrong way: the sign of the sine is flipped.
+
+    (a, b) becomes (a cos - b sin, a sin + b cos), as with interleaved=False.
+    """
+    angles = angles_of(x, positions, base)
+    return plain_turn(x, -angles if interleaved else angles, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope_halves)
+def halves_clockwise(x, positions, base=BASE, interleaved=True):
+    """With interleaved=False the pairs turn the wrong way: the sign of the sine is flipped.
+
+    (a, b) becomes (a cos - b sin, a sin + b cos), as with interleaved=True.
+    """
+    angles = angles_of(x, positions, base)
+    return plain_turn(x, angles if interleaved else -angles, interleaved)
+
+
+@mistake(of="apply_rope", caught_by=test_rope)
 def minus_forgotten(x, positions, base=BASE, interleaved=True):
     """Both places of a pair get a plus, which is no rotation: a pair changes its length.
 

@@ -53,6 +53,15 @@ def rest_not_turned(x, grid, base=BASE):
 
 
 @mistake(of="rope_3d", caught_by=test_grid)
+def rest_to_the_columns(x, grid, base=BASE):
+    """Frames and rows get c // 3 pairs each, and the columns take the rest.
+
+    The frames take it: c - 2*(c//3), c//3, c//3.
+    """
+    return on_grid(x, coordinates_of(x, grid), counts_of(x)[::-1], base)
+
+
+@mistake(of="rope_3d", caught_by=test_grid)
 def rest_dealt_out(x, grid, base=BASE):
     """What does not divide by three is dealt out one by one, as array_split does.
 
