@@ -259,6 +259,21 @@ class ValuesRotated(Self):
 
 
 @mistake(of="SelfAttention", caught_by=test_rope)
+class TurnedBeforeTheSplit(Self):
+    """RoPE turns q and k before they are split into heads, with frequencies over the whole width.
+
+    Split first: each head of D places has the frequencies base**(-2i/D).
+    """
+
+    def prepare(self, q, k, v):
+        if self.qk_norm:
+            q, k, v = self.normalise(q, k, v)
+        if self.rope_base is not None:
+            q, k, v = self.rotate(q, k, v)
+        return tuple(plain_split_heads(x, self.num_heads) for x in (q, k, v))
+
+
+@mistake(of="SelfAttention", caught_by=test_rope)
 class HalvesPaired(Self):
     """RoPE pairs place i with place i + D/2, as in Llama's published code.
 
