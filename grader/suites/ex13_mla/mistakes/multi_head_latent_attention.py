@@ -346,6 +346,17 @@ class AllKeysThenAllValues(Layer):
 
 
 @mistake(of=OF, caught_by=test_values)
+class NaiveAllKeysThenAllValues(AllKeysThenAllValues):
+    """With absorbed=False kv_b_proj is cut into all keys and all values, and these into heads.
+
+    It is laid out by heads: reshape to (num_heads, nope_dim + value_dim) first, then split.
+    """
+
+    def absorbed(self, *parts):
+        return absorbed_with(self, parts, *Layer.expansion(self))
+
+
+@mistake(of=OF, caught_by=test_values)
 class ValueBeforeKey(Layer):
     """In each head of kv_b_proj the value is taken from the front.
 
