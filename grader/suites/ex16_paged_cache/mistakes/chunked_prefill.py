@@ -52,6 +52,19 @@ def attended_before_appended(q, k, v, cache, sequence, chunk_size):
 
 
 @mistake(of="chunked_prefill", caught_by=test_prefill)
+def attended_before_appended_causally(q, k, v, cache, sequence, chunk_size):
+    """A chunk attends before its own keys are in the cache, and its triangle lies on older ones.
+
+    Append first, then gather and attend.
+    """
+
+    def before(q, k, v):
+        return causally(q, k[:, : -q.shape[1]], v[:, : -q.shape[1]])
+
+    return _chunks(q, k, v, cache, sequence, chunk_size, before)
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
 def all_appended_first(q, k, v, cache, sequence, chunk_size):
     """The whole prompt is in the cache before the first chunk attends, which moves the triangle.
 

@@ -95,6 +95,18 @@ class OneBlockAhead(PlainPagedKVCache):
 
 
 @mistake(of="PagedKVCache", caught_by=test_blocks)
+class OneBlockTooManyAsked(PlainPagedKVCache):
+    """A block is asked for as soon as the last one is full, and the append refused if none is free.
+
+    n tokens take ceil(n / block_size) blocks, -(-n // block_size); n // block_size + 1 is one more
+    at every border.
+    """
+
+    def needed(self, sequence, end):
+        return end // self.block_size + 1 - len(self.tables[sequence])
+
+
+@mistake(of="PagedKVCache", caught_by=test_blocks)
 class BlocksKept(PlainPagedKVCache):
     """free forgets the sequence, but its blocks do not go back to the pool.
 
