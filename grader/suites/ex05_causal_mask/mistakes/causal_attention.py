@@ -203,6 +203,16 @@ def mask_added(q, k, v):
 
 
 @mistake(of="causal_attention", caught_by=test_future)
+def mask_added_and_nothing_mended(q, k, v):
+    """The mask of -inf is added to the scores, and the softmax follows: a hidden NaN stays NaN, and
+    a query that sees nothing gets NaN.
+
+    Replace the hidden scores, masked_fill(~keep, -inf), and give a row of nothing the output 0.
+    """
+    return attended(q, k, v, hide=with_infinity, mend=unchanged, close=unchanged)
+
+
+@mistake(of="causal_attention", caught_by=test_future)
 def minus_a_billion_added(q, k, v):
     """-1e9 is added to hidden scores, and a key of 1e30 makes light of it.
 
