@@ -75,6 +75,15 @@ def output_not_rescaled(q, k, v, causal=False, scale=None):
 
 
 @mistake(of="flash_attention", caught_by=test_attention)
+def output_not_rescaled_in_tiles_of_32(q, k, v, causal=False, scale=None):
+    """When the maximum grows, the output so far is not made smaller, though the sum is.
+
+    Both are relative to the old maximum: output = output * shrink[:, None], before the next tile.
+    """
+    return tile_by_tile(q, k, v, causal, scale, torch.exp, torch.ones_like, size=32)
+
+
+@mistake(of="flash_attention", caught_by=test_attention)
 def sum_not_rescaled(q, k, v, causal=False, scale=None):
     """When the maximum grows, the sum so far is not made smaller, though the output is.
 

@@ -34,7 +34,8 @@ def attend(q, k, v, causal=False, scale=None, keep=None):
 
 
 def tile_by_tile(
-    q, k, v, causal, scale, shrink_total, shrink_output, dtype=torch.float32, of_sum=torch.float32
+    q, k, v, causal, scale, shrink_total, shrink_output, dtype=torch.float32, of_sum=torch.float32,
+    size=TILE,
 ):  # fmt: skip
     """The running maximum, sum and output, tile by tile.
 
@@ -45,14 +46,14 @@ def tile_by_tile(
         scores = scores.masked_fill(~plain_keep(q, k), -torch.inf)
     top = scores.new_full((*scores.shape[:-1], 1), -torch.inf)
     total, output = torch.zeros_like(top), torch.zeros_like(raised(q)).to(dtype)
-    for start in range(0, k.shape[-2], TILE):
-        tile = scores[..., start : start + TILE]
+    for start in range(0, k.shape[-2], size):
+        tile = scores[..., start : start + size]
         new_top = torch.maximum(top, tile.amax(-1, keepdim=True))
         safe = new_top.masked_fill(new_top.isneginf(), 0.0)
         powers = (tile - safe).exp()
         total = total * shrink_total(top - safe) + powers.sum(-1, keepdim=True)
         total = raised(total.to(of_sum))
-        new = powers @ raised(v[..., start : start + TILE, :])
+        new = powers @ raised(v[..., start : start + size, :])
         top, output = new_top, (output * shrink_output(top - safe) + new).to(dtype)
     return (output / total.masked_fill(total == 0, 1.0)).to(q.dtype)
 
