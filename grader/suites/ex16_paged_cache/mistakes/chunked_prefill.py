@@ -65,6 +65,15 @@ def attended_before_appended_causally(q, k, v, cache, sequence, chunk_size):
 
 
 @mistake(of="chunked_prefill", caught_by=test_prefill)
+def chunks_not_scaled(q, k, v, cache, sequence, chunk_size):
+    """The scores are not scaled.
+
+    Divide them by math.sqrt(q.shape[-1]).
+    """
+    return _chunks(q, k, v, cache, sequence, chunk_size, lambda *one: causally(*one, 1.0))
+
+
+@mistake(of="chunked_prefill", caught_by=test_prefill)
 def all_appended_first(q, k, v, cache, sequence, chunk_size):
     """The whole prompt is in the cache before the first chunk attends, which moves the triangle.
 

@@ -29,6 +29,15 @@ def _rows(q, cache, sequences, attend):
 
 
 @mistake(of="paged_attention", caught_by=test_paged)
+def scale_missing(q, cache, sequences):
+    """The scores are not scaled.
+
+    Divide them by math.sqrt(q.shape[-1]).
+    """
+    return _rows(q, cache, sequences, lambda *one: causally(*one, 1.0))
+
+
+@mistake(of="paged_attention", caught_by=test_paged)
 def scale_one_per_cent_off(q, cache, sequences):
     """The scale is not quite 1 / sqrt(D).
 

@@ -81,6 +81,15 @@ def bounds_read_as_lengths(q, k, v, cu_seqlens_q, cu_seqlens_k):
 
 
 @mistake(of="ragged_attention", caught_by=test_ragged)
+def scores_not_scaled(q, k, v, cu_seqlens_q, cu_seqlens_k):
+    """The scores are not scaled.
+
+    Divide them by math.sqrt(q.shape[-1]).
+    """
+    return _each(q, k, v, cu_seqlens_q, cu_seqlens_k, lambda *one: causally(*one, 1.0))
+
+
+@mistake(of="ragged_attention", caught_by=test_ragged)
 def scale_not_quite(q, k, v, cu_seqlens_q, cu_seqlens_k):
     """The scale is not quite 1 / sqrt(D).
 
