@@ -85,9 +85,8 @@ def can_send_over_wire(x: torch.Tensor) -> bool:
 
 def write_tensor_to_arena(x: torch.Tensor, memory: Writable, *, dense: bool) -> dict[str, Any]:
     """Put the numbers of a tensor into `memory`; return its description for the message header."""
-    with torch._C.DisableTorchFunctionSubclass():  # of x itself: its view may need no gradient
-        kind = {"device": str(x.device), "grad": x.requires_grad}
-    x = x.as_subclass(torch.Tensor).detach()
+    kind = {"device": str(x.device), "grad": x.requires_grad}
+    x = x.detach()
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
     x = x.contiguous() if dense else x

@@ -3,13 +3,13 @@
 The reader checks the source for these calls first, and says where and how to mend them. This module
 refuses what got around the reader: operators in PyTorch's dispatcher, through which every way to an
 operator leads, and, by their names, functions that use only allowed operators. "aten::*" refuses
-all operators that compute, while the submission is called: the other operators allocate, copy, or
-view a tensor in another shape. "softmax_numpy/aten::*" refuses every operator while that function
-is called.
+all operators that compute, while code of the submission runs: the other operators allocate, copy,
+or view a tensor in another shape. "softmax_numpy/aten::*" refuses every operator while that
+function is called, and while code of what it returned runs.
 """
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -36,7 +36,7 @@ _STUDENT_NAMES = {"aten::_local_scalar_dense": "float() or int() of a tensor"}
 
 
 class Rules:
-    """The refusals that hold only while the submission is called."""
+    """The refusals that hold only while code of the submission runs."""
 
     def __init__(self, *, moves_only: bool = False, in_numpy: Iterable[str] = ()) -> None:
         self._held: AbstractContextManager[object] = nullcontext()
@@ -44,13 +44,16 @@ class Rules:
             self._held = _MovesOnly()  # type: ignore[no-untyped-call]
         self._of_function = {name: _NumPyOnly(name) for name in in_numpy}
 
-    def call(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function of the submission under these rules.
+    def hold(self, name: str) -> AbstractContextManager[object]:
+        """Hold the rules of a function: for its call, and for what runs code of what it returned.
 
-        name  the function's name in the file; "" for a method
+        name  the function's name in the file; "" for what no function returned
         """
-        with self._held, self._of_function.get(name, nullcontext()):
-            return function(*args, **kwargs)
+        return self._of_function.get(name, self._held)  # those of a function refuse all operators
+
+    def has_own(self, name: str) -> bool:
+        """Return whether there are rules for this function alone."""
+        return name in self._of_function
 
 
 def refuse_worker_names(names: Iterable[str]) -> Rules:

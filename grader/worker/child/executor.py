@@ -2,9 +2,9 @@
 
 import io
 import linecache
-import secrets
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -15,11 +15,13 @@ from . import builtin_names, frames, tracing, wire
 from .arrays import ArenaFull
 from .chain import Chain
 from .dispatch_guard import Rules, refuse_worker_names
-from .held_tensors import HeldObject, hold_worker_tensors, list_worker_tensors
+from .exact_types import make_worker_tensor_plain
+from .held_tensors import HeldObject, hold_worker_tensors
+from .kept_graphs import KeptGraphs
+from .object_handles import ObjectHandles
 from .prelude import run_worker_prelude
 from .raised import FILENAME, describe_worker_error
 from .received_arguments import ReceivedArguments
-from .upstream import sum_weighted_answer
 
 _SWITCH_LEFT = (
     "the call left the recording of gradients switched {}. Write `with torch.no_grad():`, which"
@@ -63,6 +65,10 @@ class Executor:
 
     An exception of the submission crosses as {"error": {"type", "message", "line"}}, with the line
     in the submission, if any.
+
+    Code of the answer runs under the rules of its function (see `Rules`): in the call, in its
+    backward pass, and where attributes of what it returned are asked for or set, or it is dropped.
+    So what it returns is sent before the rules end, too.
     """
 
     def __init__(self, inputs: wire.Arena, answers: wire.Arena) -> None:
@@ -71,12 +77,10 @@ class Executor:
         self.module = ModuleType("submission")
         self.prelude = ModuleType("prelude")
         self.rules = Rules()
-        self.handles: dict[int, Any] = {}
+        self.handles = ObjectHandles()
         self.received = ReceivedArguments(inputs, partial(_find_object, self.handles))
-        self._numbers: dict[int, int] = {}  # of the handles, by the id of their object
-        self.calls: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
-        # Not from zero: the number of an object or a call means nothing in another worker's room.
-        self._next = secrets.randbits(48)
+        self.graphs = KeptGraphs()
+        self._running = ""  # the function under whose rules code of the answer ran last
         self._recorded: tracing.Recorded = []  # by the last call that was traced
         self._files = {FILENAME}  # of the answer's code
         self.device_lost = False  # this process has lost the GPU, as after an illegal access
@@ -99,7 +103,9 @@ class Executor:
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the submission's too
             if isinstance(error, KeyboardInterrupt) and not self.in_own_process:
                 raise
-            reply = {"error": self.describe_error(error)} | self._export_trace(request)
+            with self.rules.hold(self._running):  # its class may have a `__str__` of its own
+                reply = {"error": self.describe_error(error)}
+            reply |= self._export_trace(request)
             self.device_lost = _has_worker_lost_gpu()
         return _copy_request_id(request) | reply
 
@@ -147,86 +153,93 @@ class Executor:
         kwargs = {
             name: self.received.decode_argument(item) for name, item in request["kwargs"].items()
         }
-        recording = not request.get("no_grad")
-        # In the grader's own process a forward pass of its autograd has switched gradients off.
-        with torch.set_grad_enabled(recording):
-            function = request["name"] if request["on"] is None else ""
-            call = partial(self.rules.call, function, self._find_target(request), *args, **kwargs)
-            try:
-                if request.get("trace"):
-                    result = tracing.record_worker_call(call, self._files, self._recorded)
-                else:
-                    result = call()
-            finally:
-                if torch.is_grad_enabled() is not recording:
-                    raise RuntimeError(_SWITCH_LEFT.format("off" if recording else "on"))
+        function = request["name"] if request["on"] is None else self._find_maker(request)
+        with self._hold_rules(function):
+            result = self._call_target(request, args, kwargs)
+            sent = hold_worker_tensors(result) if request.get("hold") else result
+            reply = {"value": self._export(sent, function)}
+            if labels := request.get("lists"):
+                given = {str(i): x for i, x in enumerate(args)} | kwargs
+                reply["lists"] = self._export([given[label] for label in labels], function)
+            if request["graph"]:
+                reply["call"] = self.graphs.keep_graph([args, kwargs], result, function)
         if request.get("watch"):
             for item, value in zip([*request["args"], *request["kwargs"].values()],
                                    [*args, *kwargs.values()], strict=True):  # fmt: skip
                 self.received.write_back_copies(item, value)
-        reply = {
-            "value": self._export(hold_worker_tensors(result) if request.get("hold") else result)
-        }
-        reply |= self._export_trace(request)
-        if labels := request.get("lists"):
-            given = {str(i): x for i, x in enumerate(args)} | kwargs
-            reply["lists"] = self._export([given[label] for label in labels])
-        if request["graph"]:
-            found = [x for x in list_worker_tensors([args, kwargs]) if x.requires_grad]
-            leaves = list({id(x): x for x in found}.values())
-            self.calls[self._new_id()] = leaves, list(list_worker_tensors(result))
-            reply["call"] = self._next
-        return reply
+        return reply | self._export_trace(request)
+
+    def _call_target(self, request: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
+        recording = not request.get("no_grad")
+        # In the grader's own process a forward pass of its autograd has switched gradients off.
+        with torch.set_grad_enabled(recording):
+            call = partial(self._find_target(request), *args, **kwargs)
+            try:
+                if request.get("trace"):
+                    return tracing.record_worker_call(call, self._files, self._recorded)
+                return call()
+            finally:
+                if torch.is_grad_enabled() is not recording:
+                    raise RuntimeError(_SWITCH_LEFT.format("off" if recording else "on"))
 
     def _get(self, request: Mapping[str, Any]) -> dict[str, Any]:
         values: list[Any] = []
-        for name in request["names"]:
-            try:
-                values.append(self._find_target({"on": request["on"], "name": name}))
-            except BaseException:  # whatever a property raises
-                if not values:
-                    raise
-                break
-        methods = [
-            place
-            for place, value in enumerate(values)
-            if callable(value) and not isinstance(value, torch.Tensor)
-        ]
-        for place in methods:
-            values[place] = None
-        return {"value": self._export(values), "callable": methods}
+        function = self._find_maker(request)
+        with self._hold_rules(function):
+            for name in request["names"]:
+                try:
+                    values.append(self._find_target({"on": request["on"], "name": name}))
+                except BaseException:  # whatever a property raises
+                    if not values:
+                        raise
+                    break
+            methods = [
+                place
+                for place, value in enumerate(values)
+                if callable(value) and not issubclass(type(value), torch.Tensor)
+            ]
+            for place in methods:
+                values[place] = None
+            return {"value": self._export(values, function), "callable": methods}
 
     def _set(self, request: Mapping[str, Any]) -> dict[str, Any]:
         *path, name = request["name"].split(".")
-        setattr(self._find_target({"on": request["on"], "name": ".".join(path)}), name,
-                self.received.decode_value(request["value"]))  # fmt: skip
+        value = self.received.decode_value(request["value"])
+        with self._hold_rules(self._find_maker(request)):
+            target = self._find_target({"on": request["on"], "name": ".".join(path)})
+            setattr(target, name, value)
         return {"value": None}
 
     @torch.enable_grad()  # in the grader's own process, its backward pass has switched it off
     def _backward(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        leaves, results = self.calls[request["call"]]
+        graph = self.graphs[request["call"]]
         self.received.copy_again()  # what lies in the arena itself was written there again
         gradients = [self.received.decode_value(item) for item in request["gradients"]]
-        for leaf in leaves:
-            leaf.grad = None
-        sums = [
-            sum_weighted_answer(x, g).double()
-            for x, g in zip(results, gradients, strict=True)
-            if g is not None and x.requires_grad
-        ]
-        if sums:
-            torch.stack(sums).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
-        return {"value": self._export([leaf.grad for leaf in leaves])}
+        total = graph.sum_results(gradients)
+        with self._hold_rules(graph.function):
+            return {"value": self._export(graph.find_gradients(total), graph.function)}
 
     def _chain(self, request: Mapping[str, Any]) -> dict[str, Any]:
         kwargs = {
             name: self.received.decode_value(item) for name, item in request["kwargs"].items()
         }
         name = request["name"]
-        called = partial(self.rules.call, name, self._find_target({"on": None, "name": name}))
         chain = Chain(**request["chain"] | {"shape": tuple(request["chain"]["shape"])})
+
+        def call(*args: Any, **kwargs: Any) -> torch.Tensor:
+            with self._hold_rules(name):
+                target = self._find_target({"on": None, "name": name})
+                return make_worker_tensor_plain(target(*args, **kwargs))
+
         with torch.no_grad():
-            return {"value": self._export(chain.run(called, **kwargs))}
+            return {"value": self._export(chain.run(call, **kwargs))}
+
+    def _hold_rules(self, function: str) -> AbstractContextManager[object]:
+        self._running = function
+        return self.rules.hold(function)
+
+    def _find_maker(self, request: Mapping[str, Any]) -> str:
+        return "" if request["on"] is None else self.handles.find_maker(request["on"])
 
     def _find_target(self, request: Mapping[str, Any]) -> Any:
         target = self.module if request["on"] is None else self.handles[request["on"]]
@@ -234,8 +247,9 @@ class Executor:
             target = getattr(target, part)
         return target
 
-    def _export(self, value: Any) -> Any:
-        return wire.encode_wire(value, self.answers, self._handle_of, dense=True)
+    def _export(self, value: Any, function: str = "") -> Any:
+        number = partial(self.handles.number_object, self.rules, function)
+        return wire.encode_wire(value, self.answers, number, dense=True)
 
     def _export_trace(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reply has beside the value or the error, if a call was to be traced."""
@@ -246,28 +260,14 @@ class Executor:
         except (ArenaFull, frames.WireError):
             return {"trace": []}
 
-    def _handle_of(self, thing: Any) -> int:
-        """Return the handle of an object; the same object has the same handle."""
-        if id(thing) not in self._numbers:
-            self._numbers[id(thing)] = self._new_id()
-            self.handles[self._next] = thing
-        return self._numbers[id(thing)]
-
-    def _new_id(self) -> int:
-        self._next += 1
-        return self._next
-
     def _drop_objects(self, drop: Mapping[str, list[int]]) -> None:
-        for number in drop.get("handles", ()):
-            thing = self.handles.pop(number, None)
-            self._numbers.pop(id(thing), None)
-        for number in drop.get("calls", ()):
-            self.calls.pop(number, None)
+        self.handles.drop_objects(self.rules, drop.get("handles", ()))
+        self.graphs.drop_graphs(self.rules, drop.get("calls", ()))
 
 
-def _find_object(handles: Mapping[int, Any], number: int, name: str) -> Any:
+def _find_object(handles: ObjectHandles, number: int, name: str) -> Any:
     thing = handles[number]
-    return thing.value if isinstance(thing, HeldObject) else thing
+    return thing.value if type(thing) is HeldObject else thing
 
 
 def _copy_request_id(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from .exact_types import make_worker_value_exact
+
 
 class HeldObject:
     """A tensor or an array of an answer that stays in the worker and crosses as a handle."""
@@ -16,25 +18,25 @@ class HeldObject:
 
 def list_worker_tensors(value: Any) -> "list[torch.Tensor]":
     """Return every tensor in nested lists, tuples and dicts, in order."""
-    match value:
-        case torch.Tensor():
-            return [value]
-        case list() | tuple():
+    if issubclass(type(value), torch.Tensor):
+        return [value]
+    match make_worker_value_exact(value):
+        case list() | tuple() as items:
             return [
-                x for item in value if type(item) is not float for x in list_worker_tensors(item)
+                x for item in items if type(item) is not float for x in list_worker_tensors(item)
             ]
-        case dict():
-            return [x for item in value.values() for x in list_worker_tensors(item)]
+        case dict() as items:
+            return [x for item in items.values() for x in list_worker_tensors(item)]
     return []
 
 
 def hold_worker_tensors(value: Any) -> Any:
     """Return an answer with a `HeldObject` in the place of each tensor and array."""
-    match value:
-        case torch.Tensor() | np.ndarray():
-            return HeldObject(value)
-        case list() | tuple():
-            return build_worker_list(value, map(hold_worker_tensors, value))
+    if issubclass(type(value), torch.Tensor | np.ndarray):
+        return HeldObject(value)
+    match make_worker_value_exact(value):
+        case list() | tuple() as items:
+            return build_worker_list(items, map(hold_worker_tensors, items))
     return value
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .arrays import ARRAY_DTYPES, TENSOR_DTYPES
+from .exact_types import make_worker_tensor_plain
 from .statements import read_statement
 
 MAX_RECORDED_VALUES = 200
@@ -220,7 +220,8 @@ def _copy_value(value: Any) -> Any:
     if size > MAX_RECORDED_NUMBERS:
         return None
     if isinstance(value, torch.Tensor):
-        with _disable_current_modes():  # of the guard: what is copied here is not the answer's use
-            return value.detach().cpu().clone()
+        plain = make_worker_tensor_plain(value)
+        with torch._C._DisableTorchDispatch():  # what is copied here is not the answer's use
+            return plain.detach().cpu().clone()
     found = np.array(value)
     return found.astype(np.float64) if found.dtype == np.longdouble else found

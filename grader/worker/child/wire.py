@@ -13,8 +13,10 @@ where (see `arrays`). One arena carries inputs, another answers; the parent owns
     array, tensor               {"array" | "tensor": {dtype, shape, at, bytes, ...}}
     anything else               {"handle": [id, type]}, an object that stays with the worker
 
-Nothing that arrives is unpickled, evaluated or imported. A value that does not have exactly this
-form raises `WireError`, and so does one with more parts, more depth or more bytes than the limits.
+A value of a class derived from one of these types is sent as that type; what its own class defines
+does not run. Nothing that arrives is unpickled, evaluated or imported. A value that does not have
+exactly this form raises `WireError`, and so does one with more parts, more depth or more bytes than
+the limits.
 """
 
 import math
@@ -41,6 +43,7 @@ from .arrays import (
     write_array_to_arena,
     write_tensor_to_arena,
 )
+from .exact_types import make_worker_value_exact
 from .frames import WireError
 
 __all__ = [
@@ -114,40 +117,37 @@ class _Encoder(_Limited):
 
     def form(self, value: Any, depth: int) -> Any:
         self.enter(depth)
-        match value:
-            case float() if type(value) is float and math.isfinite(value):
-                return value  # first: lists have thousands of them
-            case torch.Tensor() if value.is_meta and not self._dense:
-                return {"tensor": describe_meta_for_wire(value)}
-            case torch.Tensor() if can_send_over_wire(value):
-                return {"tensor": write_tensor_to_arena(value, self._memory, dense=self._dense)}
-            case np.integer():
-                return int(value)
-            case np.ndarray() | np.generic() if np.asarray(value).dtype.name in ARRAY_DTYPES:
-                return {
-                    "array": write_array_to_arena(
-                        np.asarray(value), self._memory, dense=self._dense
-                    )
-                }
+        exact = make_worker_value_exact(value)
+        match exact:
+            case float() if math.isfinite(exact):
+                return exact  # first: lists have thousands of them
+            case torch.Tensor() if exact.is_meta and not self._dense:
+                return {"tensor": describe_meta_for_wire(exact)}
+            case torch.Tensor() if can_send_over_wire(exact):
+                with torch._C._DisableTorchDispatch():  # the answer's rules are not for what we do
+                    form = write_tensor_to_arena(exact, self._memory, dense=self._dense)
+                return {"tensor": form}
+            case np.ndarray() if exact.dtype.name in ARRAY_DTYPES:
+                return {"array": write_array_to_arena(exact, self._memory, dense=self._dense)}
             case None | bool() | str():
-                return value
+                return exact
             case int():
-                return _check_wire_bits(int(value))
+                return _check_wire_bits(exact)
             case float():
-                return float(value) if math.isfinite(value) else {"float": str(float(value))}
+                return {"float": str(exact)}
             case list() | tuple():
-                kind = "list" if isinstance(value, list) else "tuple"
-                if _are_plain_numbers(value):
-                    self.enter(depth + 1, len(value))
-                    return {kind: list(value)}
-                return {kind: [self.form(item, depth + 1) for item in value]}
+                kind = "list" if isinstance(exact, list) else "tuple"
+                if _are_plain_numbers(exact):
+                    self.enter(depth + 1, len(exact))
+                    return {kind: list(exact)}
+                return {kind: [self.form(item, depth + 1) for item in exact]}
             case dict():
-                pairs = [[self.form(x, depth + 1) for x in pair] for pair in value.items()]
+                pairs = [[self.form(x, depth + 1) for x in pair] for pair in exact.items()]
                 return {"dict": pairs}
-            case torch.dtype() if value in TENSOR_DTYPES.values():
-                return {"dtype": str(value).removeprefix("torch.")}
-            case torch.device() if _DEVICE.fullmatch(str(value)):
-                return {"device": str(value)}
+            case torch.dtype() if exact in TENSOR_DTYPES.values():
+                return {"dtype": str(exact).removeprefix("torch.")}
+            case torch.device() if _DEVICE.fullmatch(str(exact)):
+                return {"device": str(exact)}
         return {"handle": [self._handle(value), type(value).__name__[:MAX_NAME_CHARACTERS]]}
 
 
