@@ -45,10 +45,14 @@ FORBIDDEN_GROUPS = {
             *("torch.nn.functional.gumbel_softmax", "torch.nn.Softmax", "torch.nn.LogSoftmax"),
             *("torch.nn.Softmin", "torch.nn.Softmax2d", "torch.distributions.*"),
             *("torch.nn.functional.cross_entropy", "torch.nn.CrossEntropyLoss"),
+            # Their gradients are a softmax.
+            *("torch.nn.functional.linear_cross_entropy", "torch.nn.LinearCrossEntropyLoss"),
+            *("torch.nn.LinearCrossEntropyOptions", "torch.nn.AdaptiveLogSoftmaxWithLoss"),
+            *("torch.nn.functional.ctc_loss", "torch.ctc_loss", "torch.nn.CTCLoss"),
         ),
         (
             *("_softmax", "_log_softmax", "_masked_softmax", "_safe_softmax"),
-            *("_sparse_softmax", "_sparse_log_softmax"),
+            *("_sparse_softmax", "_sparse_log_softmax", "_ctc_loss", "_cudnn_ctc_loss"),
         ),
     ),
     "norm": (

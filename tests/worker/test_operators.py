@@ -23,6 +23,8 @@ CLOSED = {
     "a file": 'torch.from_file("/etc/passwd", size=3)',
     "another library": "torch.ops.mkldnn._linear_pointwise(x, x[0], None, 'none', [], '')",
     "another space": "torch.ops.prims.exp(x)",
+    "an operator that is defined when it is needed": "nn.functional.linear_cross_entropy(x[0], x[1],"
+    " torch.zeros(3, dtype=torch.long), options=nn.LinearCrossEntropyOptions())",
     "another space at 8 bits": "torch.ops.quantized.add_relu(x, x, 1.0, 0)",
 }
 OPEN = {

@@ -2,12 +2,13 @@
 
 The reader (`grader/submission`) checks the names in an answer first. This module refuses operators
 in PyTorch's dispatcher, through which every way to an operator leads. It does so once, before there
-is a worker, so that calls of allowed operators take no longer.
+is a worker, so that calls of allowed operators take no longer; an operator that PyTorch defines
+later, when a module of its own is first needed, is refused as soon as it is defined.
 """
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, NoReturn
 
 import torch
@@ -41,14 +42,26 @@ def refuse_unlisted_worker_operators(open_: Iterable[str], without: Iterable[str
         find_worker_operator_family(name) for name in without
     }
     for full in torch._C._dispatch_get_all_op_names():
-        space, _, name = full.partition("::")
-        base = name.partition(".")[0]
-        if space not in _MACHINERY_SPACES and not (
-            space == "aten" and find_worker_operator_family(base) in families
-        ):
-            refuse_worker_operator(
-                full, f"torch's {base} is not on the list of what an answer may use"
-            )
+        _refuse_worker_operator_outside(families, full)
+    define = torch.library.Library.define
+
+    def define_and_refuse(
+        library: torch.library.Library, schema: str, *args: Any, **kw: Any
+    ) -> Any:
+        result = define(library, schema, *args, **kw)  # type: ignore[no-untyped-call]
+        name = schema.partition("(")[0].strip()
+        _refuse_worker_operator_outside(families, f"{library.ns}::{name}")
+        return result
+
+    torch.library.Library.define = define_and_refuse  # type: ignore[assignment, method-assign]
+
+
+def _refuse_worker_operator_outside(families: Set[str], full: str) -> None:
+    space, _, name = full.partition("::")
+    base = name.partition(".")[0]
+    listed = space == "aten" and find_worker_operator_family(base) in families
+    if space not in _MACHINERY_SPACES and not listed:
+        refuse_worker_operator(full, f"torch's {base} is not on the list of what an answer may use")
 
 
 def allow_autocast_in_worker() -> None:
