@@ -8,7 +8,6 @@ import builtins
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import Field
 from types import ModuleType
 from typing import Any
 
@@ -78,21 +77,37 @@ def guard_worker_classes() -> None:
 
 def _guard_worker_dataclasses() -> None:
     """Have `dataclasses`, which makes code of field names, refuse those that are no identifiers."""
+    kind = dataclasses.Field
+    kept = vars(kind)["name"]
+
+    def keep(field: Any, name: Any) -> None:
+        if name is not None and not (type(name) is str and name.isidentifier()):
+            raise NotAllowed("a field of a dataclass has a name that is none")
+        kept.__set__(field, name)
+
+    def refuse(cls: type, **_: object) -> None:
+        raise NotAllowed("a class of yours cannot be a kind of `dataclasses.Field`")
+
+    kind.name = property(kept.__get__, keep)  # type: ignore[assignment, misc]
+    kind.__init_subclass__ = classmethod(refuse)  # type: ignore[arg-type, assignment]
     process = dataclasses._process_class  # type: ignore[attr-defined]
+    find = dataclasses._get_field  # type: ignore[attr-defined]
+
+    def found(*args: Any) -> Any:  # `isinstance` says of any object what its `__class__` does
+        return _require_field(find(*args))
 
     def checked(cls: type, *args: Any, **kwargs: Any) -> Any:
         for base in cls.__mro__:
             fields = vars(base).get("__dataclass_fields__", {})
             written = vars(base).get("__annotations__", {})
-            kept = [x for x in (*fields.values(), *vars(base).values()) if isinstance(x, Field)]
-            if type(written) is not dict or any(type(x) is not Field for x in kept):
-                raise NotAllowed("a field of a dataclass is of a class of its own")
-            told = [*fields, *(f.name for f in fields.values()), *written]
-            if not all(type(name) is str and name.isidentifier() for name in told):
+            told = [*fields, *(_require_field(field).name for field in fields.values()), *written]
+            known = type(written) is dict and all(type(n) is str and n.isidentifier() for n in told)
+            if not known:
                 raise NotAllowed("a field of a dataclass has a name that is none")
             _refuse_hidden_names(told)
         return process(cls, *args, **kwargs)
 
+    dataclasses._get_field = found  # type: ignore[attr-defined]
     dataclasses._process_class = checked  # type: ignore[attr-defined]
 
 
@@ -115,25 +130,44 @@ def _refuse_hidden_names(names: Iterable[str]) -> None:
             raise NotAllowed(f"{name!r} is not on the list of what an answer may use")
 
 
-class _TypeOfAnswers(type):
-    """What `type` is in an answer: it tells the type of an object, and makes none.
+def _require_field(thing: Any) -> Any:
+    if type(thing) is not dataclasses.Field:
+        raise NotAllowed("a field of a dataclass is an object of another kind")
+    return thing
 
-    The type of a class is not told, because a call of that makes classes too.
-    """
+
+class _OneArgument(type):
+    """What `OneArgumentType` is to an answer: `type`, as the reader allows it."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) != 1 or kwargs or isinstance(args[0], type):
-            raise NotAllowed("type takes one object that is no class here")
-        return type(args[0])
+        if len(args) != 1 or kwargs:
+            raise NotAllowed("type takes one argument here: write a class with `class`")
+        kind = type(args[0])
+        return OneArgumentType if issubclass(kind, type) else kind
 
     def __instancecheck__(cls, thing: Any) -> bool:
         return isinstance(thing, type)
 
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, type)
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return kind is OneArgumentType or issubclass(kind, type)
 
-    def __getitem__(cls, _: Any) -> type:
-        return cls
+    def __eq__(cls, other: object) -> bool:
+        return other is type or other is OneArgumentType
+
+    def __hash__(cls) -> int:
+        return hash(type)
+
+
+class OneArgumentType(metaclass=_OneArgument):
+    """Stands for `type` in an answer; it makes no class, and gives out none that makes classes."""
+
+    __module__, __qualname__ = "builtins", "type"
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return type[item]
+
+
+OneArgumentType.__name__ = "type"
 
 
 def list_worker_builtins(own: str) -> dict[str, Any]:
@@ -156,17 +190,16 @@ def list_worker_builtins(own: str) -> dict[str, Any]:
     def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
         def with_a_look(thing: Any, name: Any, *rest: Any) -> Any:
             look(thing, name)
-            of_module = isinstance(thing, ModuleType)
-            if of_module and real is not getattr:
+            if issubclass(type(thing), ModuleType) and real is not getattr:
                 raise NotAllowed(f"{name!r} of a module is not yours to change")
             found = real(thing, name, *rest)
-            if isinstance(found, ModuleType):
+            if issubclass(type(found), ModuleType):  # whoever keeps it
                 raise NotAllowed(f"{name!r} is a module: import it")
             return found
 
         return with_a_look
 
-    found["type"] = _TypeOfAnswers("type", (), {})
     for name in ("getattr", "setattr", "delattr"):
         found[name] = guarded(getattr(builtins, name))
+    found["type"] = OneArgumentType
     return found | {"__import__": __import__, "__build_class__": builtins.__build_class__}
