@@ -8,7 +8,7 @@ import builtins
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 _EXCEPTION_NAMES = (
@@ -36,6 +36,7 @@ FRAME_NAMES = frozenset(
         *("f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_trace"),
     }
 )
+TRITON_FIELDS = frozenset({"__self__", "__func__"})  # of a dataclass that Triton makes late
 # Of torch.nn.Module: an attribute of its objects has whatever name is put into one of these.
 MODULE_TABLES = frozenset({"_buffers", "_modules", "_parameters"})
 # Between two underscores on each side: what a class may define, and any object may be asked for.
@@ -104,7 +105,7 @@ def _guard_worker_dataclasses() -> None:
             known = type(written) is dict and all(type(n) is str and n.isidentifier() for n in told)
             if not known:
                 raise NotAllowed("a field of a dataclass has a name that is none")
-            _refuse_hidden_names(told)
+            _refuse_hidden_names(name for name in told if name not in TRITON_FIELDS)
         return process(cls, *args, **kwargs)
 
     dataclasses._get_field = found  # type: ignore[attr-defined]
@@ -164,7 +165,7 @@ class OneArgumentType(metaclass=_OneArgument):
     __module__, __qualname__ = "builtins", "type"
 
     def __class_getitem__(cls, item: Any) -> Any:
-        return type[item]
+        return GenericAlias(cls, item)
 
 
 OneArgumentType.__name__ = "type"
