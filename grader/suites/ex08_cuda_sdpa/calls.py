@@ -111,6 +111,7 @@ def agree_with_any_scale(student, draw, *names):
     draw.hard(Hard.OPTIONS)
     for q_len, width in ((1, 5), (5, 5), (9, 5), (9, 6), (12, 5)):  # 9 keys, whose width is 6
         q, k, v = qkv(draw, Lq=q_len, Dv=width)
+        q[..., 0] = 0.0  # which nothing can be divided by
         options = options_of(draw, names, q, k)
         for scale in (0.0, 0, -0.7, 0.125, 2):
             agree_output(student, q, k, v, scale=scale, **options)
