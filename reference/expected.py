@@ -18,7 +18,7 @@ M = TypeVar("M", bound=nn.Module)
 
 # The largest relative error of one rounding: half a unit in the last place.
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-NUDGES = 5  # yardsticks with nudged inputs, beside the one without
+NUDGES = 16  # yardsticks with nudged inputs, beside the one without
 # The share of the numbers that is nudged. If it were all in half precision, a scale 10 % off would
 # be hidden by it; tests/judging/test_tolerances.py has the trial.
 SHARE = {"float32": 1.0, "float16": 1 / 4, "bfloat16": 1 / 4}
