@@ -58,11 +58,11 @@ def whole_texts(student, draw):
     x = x.mT.contiguous().mT if draw.integer(0, 1) else x
     absorbed = draw.choice(False, True)
     yield sorted(layer.state_dict())
-    if hard or draw.integer(0, 1):
-        for seen in called(layer, x, absorbed=absorbed):
-            yield Summed([seen])  # a layer in half precision rounds at every step
-    else:
-        yield from differentiated(draw, layer, x, None, absorbed)
+    plain = hard or draw.integer(0, 1)
+    run = called(layer, x, absorbed=absorbed)
+    for seen in run if plain else differentiated(draw, layer, x, None, absorbed):
+        yield Summed([seen])  # a layer in half precision rounds at every step
+    if not plain:
         yield parameter_gradients(draw, layer, x, None, absorbed)
 
 
