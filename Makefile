@@ -74,6 +74,7 @@ test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= 
 ifeq ($(strip $(ARGS)),)
 	@$(PY) -m pytest $(AT_ONCE)
 	@$(GRADER) mechanical --changed-only
+	@$(GRADER) mutants --changed-only
 	@$(PY) -m pytest tests/timing/test_replay.py tests/proof
 	@$(PY) -m pytest -n 2 --dist loadfile tests/cheats
 else

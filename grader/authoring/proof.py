@@ -81,7 +81,7 @@ def run_proofs(
     tasks: list[ProofTask] = []
     for exercise in (e for e in exercises if not lacking[e.slug]):
         for kind in kinds:
-            kept = store.read_results(kind, exercise) if store else {}
+            kept = _read_known_results(store, kind, exercise) if store else {}
             names = NAMES_BY_KIND[kind](exercise)
             found[kind, exercise.slug] = {n: kept[n] for n in names if n in kept}
             tasks += _split_into_proof_tasks(kind, exercise, [n for n in names if n not in kept])
@@ -102,6 +102,12 @@ def run_proofs(
         for e in exercises
         for k in kinds
     ]
+
+
+def _read_known_results(store: ProofStore, kind: str, exercise: Exercise) -> dict[str, Result]:
+    """Return the stored results of a kind; a mistake that was named was caught as well."""
+    named = store.read_results("mistakes", exercise) if kind == "caught" else {}
+    return named | store.read_results(kind, exercise)
 
 
 def _split_by_solution(tasks: Sequence[ProofTask]) -> tuple[list[ProofTask], list[ProofTask]]:

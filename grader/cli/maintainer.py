@@ -21,6 +21,10 @@ from grader.cli.options import (
 from grader.core.catalog import ROOT
 from grader.core.records import Exercise
 
+ChangedOnly = Annotated[
+    bool, typer.Option("--changed-only", help="Only exercises that differ from main's.")
+]
+
 commands = typer.Typer()
 
 
@@ -100,13 +104,18 @@ def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
 def mutants(
     names: Names = None,
     each: Annotated[bool, typer.Option("--each", help="A line for each mistake.")] = False,
+    changed_only: ChangedOnly = False,
     write: Annotated[bool, typer.Option("--write", help="Write docs/evidence.md.")] = False,
 ) -> None:
     """Prove that wrong answers fail as named, and that right ones earn everything."""
+    from grader.authoring.changed import list_exercises_to_name
     from grader.authoring.proof_store import ProofStore
     from grader.authoring.proof_table import print_proof
 
     exercises = _list_exercises_for_command("mutants", names or [])
+    if changed_only:
+        exercises = list_exercises_to_name(exercises, ROOT)
+        print(f"Changed: {', '.join(e.slug for e in exercises) or 'no exercise'}.")
     if not print_proof(exercises, Console(), ProofStore(), each=each, write=write):
         raise typer.Exit(BELOW)
 
@@ -135,9 +144,7 @@ def mechanical(
     inputs: Annotated[int, typer.Option(help="For each change that no check catches.")] = 1000,
     variants: Annotated[int, typer.Option(help="How many right variants to change too.")] = 0,
     shard: Annotated[str, typer.Option(help="A part of all changes: 1/4 is the first of 4.")] = "",
-    changed_only: Annotated[
-        bool, typer.Option("--changed-only", help="Only exercises that differ from main's.")
-    ] = False,
+    changed_only: ChangedOnly = False,
     trials: Annotated[
         bool, typer.Option("--trials", help="Also say which caught changes no trial tells apart.")
     ] = False,

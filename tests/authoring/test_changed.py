@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.authoring.changed import list_exercises_to_prove
+from grader.authoring.changed import list_exercises_to_name, list_exercises_to_prove
 from grader.core import catalog
 
 
@@ -47,8 +47,8 @@ def commit(root):
     git(root, "commit", "--quiet", "--message", "A commit")
 
 
-def slugs(root, exercises):
-    return [e.slug.partition("_")[0] for e in list_exercises_to_prove(exercises, root)]
+def slugs(root, exercises, choose=list_exercises_to_prove):
+    return [e.slug.partition("_")[0] for e in choose(exercises, root)]
 
 
 OWN = ["solutions/ex02_masking.py", "reference/ex02_masking.py", "grader/suites/ex02_masking/x.py"]
@@ -137,3 +137,31 @@ def test_what_judges_no_change_is_no_reason_to_ask_again(repository, exercises, 
     write(repository, OWN[0].replace("ex02_masking", "ex01_softmax"), "new\n")
     commit(repository)
     assert slugs(repository, exercises) == ["ex01"]
+
+
+@pytest.mark.parametrize(
+    "name", [*OWN, "grader/suites/ex02_masking/mistakes/a.py", "grader/suites/ex02_masking/e.toml"]
+)
+def test_what_may_change_a_name_is_a_reason_to_name_again(repository, exercises, name):
+    git(repository, "switch", "--quiet", "--create", "branch")
+    write(repository, name, "new\n")
+    commit(repository)
+    assert slugs(repository, exercises, list_exercises_to_name) == ["ex02"]
+
+
+@pytest.mark.parametrize(
+    "name", ["grader/diagnosis/naming.py", "grader/judging/agree.py", "reference/expected.py"]
+)
+def test_what_names_all_mistakes_is_a_reason_to_name_all_again(repository, exercises, name):
+    git(repository, "switch", "--quiet", "--create", "branch")
+    write(repository, name, "new\n")
+    commit(repository)
+    assert slugs(repository, exercises, list_exercises_to_name) == ["ex01", "ex02"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "grader/suites/ex02_masking/zh.toml"])
+def test_what_names_nothing_is_no_reason_to_name_again(repository, exercises, name):
+    git(repository, "switch", "--quiet", "--create", "branch")
+    write(repository, name, "new\n")
+    commit(repository)
+    assert slugs(repository, exercises, list_exercises_to_name) == []

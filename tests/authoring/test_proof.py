@@ -47,6 +47,13 @@ def test_what_was_proven_is_not_asked_again(run, tmp_path):
     assert run == []
 
 
+def test_what_was_named_need_not_be_caught_again(run, tmp_path):
+    run_proofs([EXERCISE], ("mistakes",), ProofStore(tmp_path))
+    run.clear()
+    assert run_proofs([EXERCISE], ("caught",), ProofStore(tmp_path))[0].results
+    assert run == []
+
+
 def test_without_a_store_everything_is_asked(run):
     for _ in range(2):
         run.clear()
