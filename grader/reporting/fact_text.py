@@ -87,8 +87,8 @@ FACT_SENTENCES = {
     "ignores_w_v": "The output does not change with the weights of `w_v`.",
     "ignores_w_o": "The output does not change with the weights of `w_o`.",
     # caches, and texts that are continued
-    "chunks": "In chunks of {first} and {then} tokens the output of token {token} is another than "
-    "at once; outputs differ by up to {change}.",
+    "chunks": "A text in chunks of {first} and {then} tokens has other outputs than in one call, first "
+    "at token {token}; they differ by up to {change}.",
     "past_count": "After {tokens} tokens the past that is returned holds {count}.",
     "past_changed": "Token {token} of the past that is returned is not as it was given.",
     "cache_length": "After {tokens} tokens `length` is {length}.",
@@ -98,7 +98,7 @@ FACT_SENTENCES = {
     "keys_as_values": "The keys come back in the place of the values.",
     "sequence_not_stored": "Sequence 0 comes back as it was appended, and sequence {sequence} does "
     "not.",
-    "earlier_token_changed": "After append number {append}, token {token} is another than before.",
+    "earlier_token_changed": "After append number {append}, token {token} is not what it was.",
     "new_token_missed": "Append number {append} does not bring back token {token} as it was "
     "appended.",
     "length_after_reset": "After `reset` and one token `length` is {length}.",
