@@ -17,7 +17,7 @@ from grader.judging.student import Student
 from grader.worker.parent.in_process import call_without_wall
 from reference import Expected
 
-EXERCISE = catalog.find_catalog_exercise("ex03_sdpa")
+EXERCISE = catalog.find_catalog_exercise("ex01_softmax")
 PLACE = HeadroomPlace(slug="ex03_sdpa", answer=SOLUTION, check="test_a", case="test_a[1]", seed=3)
 
 
@@ -93,7 +93,7 @@ def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
     monkeypatch.setattr(
         tolerance,
         "_build_tolerance_rules",
-        lambda *a: [replace(r, allowed=r.allowed / 4) for r in rules(*a)],
+        lambda *a: [replace(r, allowed=r.allowed / 8) for r in rules(*a)],
     )
     found = measured("test_values")
     assert not found.right
@@ -102,7 +102,7 @@ def test_an_allowance_that_is_too_tight_is_seen(monkeypatch):
 
 def test_an_answer_that_is_rejected_is_named_with_its_seed_and_case():
     module = headroom._load_headroom_answer(EXERCISE, SOLUTION)
-    module.scaled_dot_product_attention = lambda q, k, v, keep=None, scale=None: (v, q @ k.mT)
+    module.softmax = lambda x, dim=-1: torch.softmax(x * 1.5, dim)
     found = measured("test_values", module)
     assert not found.right
     assert {one.place.check for one in found.rejections} == {"test_values"}
@@ -170,20 +170,13 @@ def test_the_page_has_a_row_for_the_solution_and_one_for_all_variants(monkeypatc
     ]
 
 
-def test_the_command_measures_in_processes_and_says_whether_all_is_right(monkeypatch):
-    console = Console(record=True, width=200)
-    exercise = catalog.find_catalog_exercise("ex09_gradients")
-    assert headroom_table.print_headroom([exercise], 1, console, variants=False)
-    assert "0 rejected" in console.export_text()
-
-
 def test_a_check_that_the_solution_fails_is_run_on_every_variant(monkeypatch):
     variant = next(v for v in suite_runner.list_suite_variants(EXERCISE) if "numpy" in v.of)
     before = headroom.run_suite_on_mutant
 
     def failed(*args):
         return [
-            replace(c, verdict=Verdict.FAILED) if c.id == "test_gradients" else c
+            replace(c, verdict=Verdict.FAILED) if c.id == "test_gradient" else c
             for c in before(*args)
         ]
 
@@ -193,5 +186,5 @@ def test_a_check_that_the_solution_fails_is_run_on_every_variant(monkeypatch):
     monkeypatch.setattr(headroom, "run_suite_on_mutant", failed)
     broken = {case.check.id for case in headroom._list_headroom_cases(EXERCISE, variant.id)}
     headroom._list_calls_of_checks.cache_clear()
-    assert "test_gradients" not in sound
-    assert broken == sound | {"test_gradients"}
+    assert "test_gradient" not in sound
+    assert broken == sound | {"test_gradient"}

@@ -34,6 +34,7 @@ def test_what_can_be_asked_is_asked_and_the_rest_is_named(no_triton):
     assert code == 0
     assert f"ex14_triton: {LACKING}" in output
     assert "ex01_softmax" in output
+    assert " run, 0 rejected" in output
 
 
 @pytest.mark.parametrize("name", ["ex15", "ex17"])
