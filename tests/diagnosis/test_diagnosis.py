@@ -30,27 +30,32 @@ def catalogue(slug):
     return MistakeCatalogue(catalog.find_catalog_exercise(slug))
 
 
-def judged(slug, **names):
-    """The judge that asked the solution with other functions in it."""
-    exercise, module = (
-        catalog.find_catalog_exercise(slug),
-        load_solution_to_prove(catalog.find_catalog_exercise(slug)),
-    )
+def student_with(slug, **names):
+    """A student who hands in the solution with other functions in it."""
+    exercise = catalog.find_catalog_exercise(slug)
+    module = load_solution_to_prove(exercise)
     for name, answer in names.items():
         setattr(module, name, answer)
-    judge = Judge(Student(exercise, call_without_wall(module)), ("diagnosis", slug))
-    suite_runner.run_suite_checks(exercise, judge)
+    return Student(exercise, call_without_wall(module))
+
+
+def judged(slug, **names):
+    """The judge that asked the solution with other functions in it."""
+    judge = Judge(student_with(slug, **names), ("diagnosis", slug))
+    suite_runner.run_suite_checks(catalog.find_catalog_exercise(slug), judge)
     return judge
+
+
+def names_behind(failure, judge, slug):
+    """What a failed check is said to come from."""
+    return tuple(m.id for m in naming.name_mistake(failure, judge, catalogue(slug)))
 
 
 def named(slug, **names):
     """What each failed check is said to come from."""
     judge = judged(slug, **names)
     assert judge.failures
-    return {
-        f.check: tuple(m.id for m in naming.name_mistake(f, judge, catalogue(slug)))
-        for f in judge.failures
-    }
+    return {f.check: names_behind(f, judge, slug) for f in judge.failures}
 
 
 def attention(scores_of, weigh):
@@ -206,9 +211,11 @@ class BlocksLostInOtherWords(PlainPagedKVCache):
 
 
 def test_the_numbers_and_words_that_an_answer_may_choose_hide_no_mistake():
-    told = named("ex16_paged_cache", PagedKVCache=BlocksLostInOtherWords)
-    assert "test_refused" in told
-    assert told["test_blocks"] == ("BlocksKept",)
+    slug = "ex16_paged_cache"
+    judge = judged(slug, PagedKVCache=BlocksLostInOtherWords)
+    failed = {f.check: f for f in judge.failures}
+    assert "test_refused" in failed
+    assert names_behind(failed["test_blocks"], judge, slug) == ("BlocksKept",)
 
 
 @pytest.mark.parametrize(

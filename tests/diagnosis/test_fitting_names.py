@@ -10,7 +10,7 @@ from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.trial_run import find_difference, run_trial
 from grader.judging import suite_runner
 from grader.judging.judge import Judge
-from tests.diagnosis.test_diagnosis import judged
+from tests.diagnosis.test_diagnosis import student_with
 
 EX02 = "ex02_masking"
 KNOWN = MistakeCatalogue(catalog.find_catalog_exercise(EX02))
@@ -23,7 +23,7 @@ def multiplied_by_the_mask(scores, keep):
 
 
 def trials_of(answer, seed: int) -> NameTrials:
-    student = judged(EX02, masked_softmax=answer).student
+    student = student_with(EX02, masked_softmax=answer)
     return NameTrials(Judge(student, (f"{seed}",)), KNOWN)
 
 
@@ -55,8 +55,8 @@ def test_what_lies_behind_the_last_token_of_a_cache_is_the_answers_business():
             self.latents.fill_(7.0)
             self.k_ropes.fill_(7.0)
 
-    other = judged(slug, LatentCache=Uncleared).student
-    judge = judged(slug)
+    other = student_with(slug, LatentCache=Uncleared)
+    judge = Judge(student_with(slug), ("diagnosis", slug))
     for trial in suite_runner.list_suite_trials(exercise):
         for number in range(10):
             one, two = (run_trial(judge, s, trial, number) for s in (judge.student, other))
