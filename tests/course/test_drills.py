@@ -11,7 +11,7 @@ from grader.core import catalog
 from grader.core.errors import GraderFault
 from grader.core.records import Verdict
 from grader.core.translation import Words
-from grader.judging import Draw, passes
+from grader.judging import Draw, passes, suite_runner
 from grader.judging.case import StudentFault
 from grader.judging.drills import (
     OFFERED_MISTAKES,
@@ -180,16 +180,35 @@ EARNED = {
 }
 
 
-@pytest.mark.parametrize("diagnosis_seconds", [-1.0], ids=["unexplained"])
+@pytest.fixture
+def two_checks(monkeypatch):
+    """Hold a drill to the first two checks of its exercise: the others add nothing here."""
+    of_all = suite_runner.list_check_functions
+    monkeypatch.setattr(suite_runner, "list_check_functions", lambda e: of_all(e)[:2])
+
+
+unexplained = pytest.mark.parametrize("diagnosis_seconds", [-1.0], ids=["unexplained"])
+
+
+@unexplained
 @pytest.mark.parametrize("source, earned", EARNED.values(), ids=EARNED)
-def test_the_mend_counts_and_then_the_name(graded, source, earned):
+def test_the_mend_counts_and_then_the_name(graded, two_checks, source, earned):
     report = graded("ex17_bug_hunt", source)
     assert report.state == "graded"
     assert report.score.earned == earned
     assert not [c for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
 
 
-def test_the_right_name_is_not_given_away(graded):
+@unexplained
+def test_a_drill_is_held_to_all_checks_of_its_exercise(graded):
+    """Its mask is right, and its attention, which none of the first two checks calls, is not."""
+    spoilt = MENDED.replace("return torch.cat(outputs", "return 2 * torch.cat(outputs")
+    report = graded("ex17_bug_hunt", spoilt.replace(TODO, RIGHT))
+    assert (spoilt != MENDED, report.score.earned) == (True, 0)
+    assert "[causal_attention(" in report.checks[0].why
+
+
+def test_the_right_name_is_not_given_away(graded, two_checks):
     report = graded("ex17_bug_hunt", MENDED.replace(TODO, WRONG))
     assert "window_one_too_wide" not in report.checks[1].why
     assert report.checks[1].why.startswith("This is not the mistake that was hidden in it.")
@@ -203,7 +222,7 @@ def test_what_the_exercise_does_not_allow_is_refused(graded):
     assert "torch.softmax is not allowed in this exercise" in report.checks[0].why
 
 
-def test_what_is_not_offered_is_told_from_a_wrong_name(graded):
+def test_what_is_not_offered_is_told_from_a_wrong_name(graded, two_checks):
     report = graded("ex17_bug_hunt", EARNED["several names"][0])
     assert report.checks[1].why.startswith(f"This is none of the names to choose from in {NAME}:")
 
@@ -230,7 +249,7 @@ def needs(slug):
 
 # One calls the fused operator, and one needs the prelude of its exercise.
 @pytest.mark.parametrize("slug", ["ex08_cuda_sdpa", "ex14_triton"])
-def test_a_drill_may_use_what_its_exercise_allows(graded, mended, slug):
+def test_a_drill_may_use_what_its_exercise_allows(graded, two_checks, mended, slug):
     needs(slug)
     assert graded("ex17_bug_hunt", mended(f"{slug} 1")).score.earned == 6
 
@@ -243,6 +262,7 @@ def test_pytest_by_hand_allows_it_too(mended, tmp_path):
     assert b"2 passed" in done.stdout
 
 
+@unexplained
 def test_a_kernel_is_not_judged_where_the_file_does_not_say_what_it_is(graded):
     needs("ex14_triton")
     drawn = files.write_drill_text("ex14_triton 1", HUNT, Words("en"))
