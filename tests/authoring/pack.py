@@ -81,13 +81,6 @@ def test_branched(student, draw):
     """branched returns what it is given."""
     expect(student.branched(1) == 1, "branched is wrong")
 '''
-GPU_TEST = '''
-
-@check(points=0, cuda=True)
-def test_branched_on_a_gpu(student, draw):
-    """branched returns a number."""
-    student.branched(1)
-'''
 TRIALS = '''
 """Random calls."""
 
@@ -131,12 +124,12 @@ returns = {{ y = "any" }}
 """
 
 
-def write(home: Path, trials: str = TRIALS, tests: str = TESTS) -> Path:
+def write(home: Path, trials: str = TRIALS) -> Path:
     """Write the pack into an empty folder."""
     files = {
         f"solutions/{SLUG}.py": SOLUTION,
         f"suites/{SLUG}/exercise.toml": _MANIFEST + "".join(_FUNCTION.format(n) for n in NAMES),
-        f"suites/{SLUG}/test_mechanical.py": tests,
+        f"suites/{SLUG}/test_mechanical.py": TESTS,
         f"suites/{SLUG}/trials.py": trials,
     }
     for name, text in files.items():

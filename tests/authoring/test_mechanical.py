@@ -2,13 +2,18 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from grader.authoring import mechanical_table
-from grader.authoring.mechanical import ChangeVerdict, list_mechanical_changes
+from grader.authoring.mechanical import (
+    ChangeVerdict,
+    MechanicalProof,
+    list_mechanical_changes,
+)
 from grader.authoring.mechanical_table import (
     MechanicalOptions,
     is_mechanical_proof_whole,
@@ -16,10 +21,14 @@ from grader.authoring.mechanical_table import (
     run_mechanical_changes,
 )
 from grader.authoring.processes import Job, run_mechanical_jobs
+from grader.authoring.side_by_side import SideBySide
 from grader.cli.app import app
 from grader.core import catalog, packs
 from grader.core.errors import GraderFault
+from grader.judging import suite_runner
 from grader.judging.draw import DealtDraw
+from grader.judging.marks import Trial
+from grader.worker.parent.in_process import load_text_without_wall
 from tests.authoring import pack
 
 INPUTS = 40
@@ -122,17 +131,13 @@ def test_what_no_input_runs_is_not_told_apart(what_became_of):
     assert (outcome.verdict, outcome.inputs) == (ChangeVerdict.UNTRIED, 0)
 
 
-def test_where_checks_need_a_gpu_what_no_input_runs_may_be_code_for_it(
-    exercise, tmp_path, monkeypatch
-):
-    home = pack.write(tmp_path, tests=pack.TESTS + pack.GPU_TEST)
-    monkeypatch.setenv(packs.PACKS_VARIABLE, str(home))
-    made = [c.new for c in list_mechanical_changes(exercise, "")]
-    job = Job(
-        slug=pack.SLUG, variant="", numbers=(made.index("return n"),), inputs=INPUTS,
-        trials=False, seconds=0.5,
-    )  # fmt: skip
-    [outcome] = run_mechanical_jobs([job], 1)
+def test_where_checks_need_a_gpu_what_no_input_runs_may_be_code_for_it(exercise, monkeypatch):
+    *others, last = suite_runner.list_suite_cases(exercise)
+    on_gpu = replace(last, check=replace(last.check, cuda=True))
+    monkeypatch.setattr(suite_runner, "list_suite_cases", lambda _: [*others, last, on_gpu])
+    [change] = [c for c in list_mechanical_changes(exercise, "") if c.new == "return n"]
+    proof = MechanicalProof(exercise, "", inputs=INPUTS, trials=False, seconds=0.5)
+    outcome = proof.judge_change(change)
     assert outcome.verdict is ChangeVerdict.GPU_ONLY
     assert is_mechanical_proof_whole([outcome])
 
@@ -191,22 +196,37 @@ def test_a_shard_that_is_none_is_refused():
     assert "'5/4' is no shard" in done.output
 
 
+def asks_for_a_name_that_is_not_there(student, draw):
+    yield student.missing()
+
+
+def yields_nothing(student, draw):
+    yield from ()
+
+
+def does_not_end(student, draw):
+    yield student.counted(10**12)
+
+
 @pytest.mark.parametrize(
     "script, sentence",
     [
-        ("yield student.missing()", "raises AttributeError"),
-        ("yield from ()", "yields nothing"),
-        ("yield student.counted(10**12)", "takes more than 0.5 s"),
+        (asks_for_a_name_that_is_not_there, "raises AttributeError"),
+        (yields_nothing, "yields nothing"),
+        (does_not_end, "takes more than 0.5 s"),
     ],
 )
-def test_a_trial_that_fails_on_the_right_answer_is_our_fault(
-    exercise, tmp_path, monkeypatch, script, sentence
-):
-    imports = pack.TRIALS.partition("@trial")[0]
-    trials = (
-        f'{imports}@trial(of="shifted")\ndef bad(student, draw):\n    """Bad."""\n    {script}\n'
-    )
-    monkeypatch.setenv(packs.PACKS_VARIABLE, str(pack.write(tmp_path, trials)))
-    job = Job(slug=pack.SLUG, variant="", numbers=(0,), inputs=1, trials=False, seconds=0.5)
+def test_a_trial_that_fails_on_the_right_answer_is_our_fault(exercise, script, sentence):
+    right = load_text_without_wall(pack.SOLUTION, pack.SLUG, exercise.prelude)
+    bad = Trial(id="bad", of=("shifted",), says="Bad.", script=script)
     with pytest.raises(GraderFault, match=f"trial bad, draw 0, {sentence}"):
+        SideBySide(exercise, right, [bad], seconds=0.5).right_values(bad, 0)
+
+
+def test_a_fault_of_ours_comes_out_of_its_process(exercise, tmp_path, monkeypatch):
+    imports = pack.TRIALS.partition("@trial")[0]
+    bad = '@trial(of="shifted")\ndef bad(student, draw):\n    """Bad."""\n    yield from ()\n'
+    monkeypatch.setenv(packs.PACKS_VARIABLE, str(pack.write(tmp_path, imports + bad)))
+    job = Job(slug=pack.SLUG, variant="", numbers=(0,), inputs=1, trials=False, seconds=0.5)
+    with pytest.raises(GraderFault, match="trial bad, draw 0, yields nothing"):
         list(run_mechanical_jobs([job], 1))
