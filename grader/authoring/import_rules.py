@@ -2,12 +2,11 @@
 
 import ast
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from grader.core.catalog import SUITES_FOLDER
-from grader.submission import python_outline
 
 OUR_PACKAGES = ("grader", "reference", "solutions", "exercises", "tests")
 # The extra `learn`, with what it brings; nothing else may need it.
@@ -39,16 +38,27 @@ def list_imports_under_law(path: Path, parts: tuple[str, ...]) -> Iterator[str]:
     """Yield every absolute module name that a file imports; none if it is not Python."""
     package = list(parts[:-1])
     try:
-        tree = python_outline.parse_submission(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, python_outline.NotPython):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return  # the law of sources reports that
-    for node in ast.walk(tree):
+    for node in _walk_statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             front = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*front, *([node.module] if node.module else [])])
             yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _walk_statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield every statement of a file, also those within others, but not their expressions."""
+    left: deque[ast.AST] = deque(tree.body)
+    while left:
+        node = left.popleft()
+        yield node
+        for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+            inside = getattr(node, part, [])
+            left.extend(inside)
 
 
 def _find_broken_import_law(parts: tuple[str, ...], module: str) -> str | None:

@@ -17,6 +17,9 @@ def test_the_house_is_in_order_and_nothing_is_told_in_english_only():
     [
         ("grader/core/records.py", "import grader.core.catalog"),
         ("grader/core/catalog.py", "from grader.cli.app import app"),
+        ("grader/core/catalog.py", "def late():\n    from grader.cli.app import app"),
+        ("grader/core/catalog.py", "if True:\n    pass\nelse:\n    import grader.cli.app"),
+        ("grader/core/catalog.py", "try:\n    1\nexcept OSError:\n    import grader.cli.app"),
         ("grader/worker/parent/client.py", "from grader.submission import reader_client"),
         ("grader/judging/agree.py", "from grader.reporting import html"),
         ("grader/practice/hints.py", "from grader.classroom import settings"),
