@@ -137,3 +137,13 @@ def test_the_seconds_that_a_worker_used_are_those_of_the_processor(nursery):
         call(client, "spin", 0.3)
         assert rested - before < 0.2
         assert client.count_seconds() - rested >= 0.3
+
+
+def test_a_worker_that_has_ended_used_those_of_the_processor_too(nursery):
+    with worker(nursery, SOURCE) as (client, supervisor):
+        call(client, "sleep", 0.5)
+        before = client.count_seconds()
+        supervisor.reject()
+        assert client.count_seconds() - before < 0.2
+        call(client, "spin", 0.3)
+        assert client.count_seconds() - before >= 0.3

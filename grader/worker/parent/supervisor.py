@@ -80,6 +80,7 @@ class Supervisor:
         self._spent = 0.0  # seconds of the exercise that former workers used up
         self._asked = 0.0  # seconds that requests to this worker have taken
         self._counted = 0.0, 0.0  # these when `count_seconds` last looked, and what it found
+        self._used = 0.0  # what `count_seconds` counts of former workers
         self._failures = nursery.failures
         self._killed = False
         self.generation = 0  # handles belong to one generation and end with it
@@ -145,7 +146,7 @@ class Supervisor:
         if self._asked - self._counted[0] > UNCOUNTED_SECONDS:
             used = self.usage().get("cpu_ns")
             self._counted = self._asked, self._asked if used is None else used / 1e9
-        return self._spent + self._counted[1]
+        return self._used + self._counted[1]
 
     def output(self) -> str:
         """Return the first characters that the submission has printed; "..." if there are more."""
@@ -288,6 +289,9 @@ class Supervisor:
         if self._process is None:
             return {}
         process, self._process = self._process, None
-        self._spent += count_worker_seconds(self._asked, self._nursery.usage(process))
+        usage = self._nursery.usage(process)
+        spent = count_worker_seconds(self._asked, usage)
+        self._spent += spent
+        self._used += usage["cpu_ns"] / 1e9 if "cpu_ns" in usage else spent
         self._asked, self._counted = 0.0, (0.0, 0.0)
         return self._nursery.end(process, wait=wait)
