@@ -11,7 +11,7 @@ import pytest
 
 from grader.core import catalog
 from grader.core.records import Exercise, ExerciseReport
-from grader.diagnosis import time_limit
+from grader.diagnosis import failed_checks, time_limit
 from grader.worker.parent import requirements
 from grader.worker.parent.nursery import Nursery
 from grader.worker.parent.walls import PROCESS, Wall
@@ -72,6 +72,17 @@ def explained(monkeypatch, repair_seconds, diagnosis_seconds) -> None:
     for part in ("DIAGNOSIS", "NAMING", "PLAINEST", "SINGLE", "PAIR"):
         monkeypatch.setattr(time_limit, f"{part}_SECONDS", diagnosis_seconds)
     monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
+
+
+def leave_unexplained(patch: pytest.MonkeyPatch) -> None:
+    """Leave failures unexplained: to name a mistake takes seconds, where only verdicts are meant."""
+    patch.setattr(failed_checks, "diagnose_failed_checks", lambda exercise, checks, judge: checks)
+
+
+@pytest.fixture
+def unexplained(monkeypatch) -> None:
+    """Failures are left unexplained."""
+    leave_unexplained(monkeypatch)
 
 
 @pytest.fixture

@@ -39,11 +39,13 @@ def test_one_solution_is_graded():
     assert done.stderr == ""
 
 
+@pytest.mark.usefixtures("one_nursery")
 def test_a_single_file_names_its_exercise():
     done = asked("grade", "--submission", "solutions/ex01_softmax.py")
     assert "ex01_softmax  10/10" in done.stdout
 
 
+@pytest.mark.usefixtures("one_nursery")
 def test_the_first_part_of_a_name_is_enough_and_named_twice_counts_once_in_json_too(tmp_path):
     path = tmp_path / "report.json"
     names = ("ex01", "ex01_softmax")
@@ -97,6 +99,7 @@ def test_the_process_ends_with_2_and_says_it_in_a_sentence():
     assert "Traceback" not in done.stderr + done.stdout
 
 
+@pytest.mark.usefixtures("one_nursery", "unexplained")
 def test_a_score_below_the_least_ends_with_1(tmp_path):
     (tmp_path / "ex01_softmax.py").write_text("x = 1\n")
     args = ["grade", "ex01", "--submission", str(tmp_path), "--min-score"]

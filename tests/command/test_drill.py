@@ -6,6 +6,8 @@ from typer.testing import CliRunner
 from grader.cli import app, drill_command
 from tests.conftest import solution
 
+pytestmark = pytest.mark.usefixtures("one_nursery", "unexplained")
+
 
 def drill(*arguments: str):
     options = ["--lang", "en", "--isolation", "process"]

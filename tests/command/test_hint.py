@@ -1,16 +1,18 @@
 """The next hint: on what it is, how far it goes, and what is remembered of it."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from grader.core import catalog
-from grader.core.records import CheckResult, Exercise, Verdict
+from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.grading import session
 from grader.grading.exercise import Run, grade_answer
 from grader.practice import hint_ladder, hints, learner_progress
+from grader.submission.answer_file import locate_submission
 from grader.worker.parent.walls import PROCESS
 from tests.conftest import ROOT, solution
 
@@ -36,16 +38,25 @@ NO_EMPTY = RIGHT_NUMPY.replace("    wide =", "    assert x.size\n    wide =")
 GRADE = hints._grade_for_hint
 
 
-@pytest.fixture(autouse=True)
-def _one_nursery(nursery, monkeypatch):
-    """Grade with the nursery of all tests."""
+@pytest.fixture(scope="module")
+def graded_once(nursery):
+    """Grade with the nursery of all tests, and each text once: it gets the same report again."""
+    reports: dict[tuple[str, str], ExerciseReport] = {}
 
     def graded(exercise, place, wall):
-        return grade_answer(
-            exercise, place, Run(nursery=nursery, student="me", secret="s", speed=False)
-        )
+        path = locate_submission(place, exercise.slug)
+        asked = exercise.slug, path.read_text(encoding="utf-8")
+        if asked not in reports:
+            run = Run(nursery=nursery, student="me", secret="s", speed=False)
+            reports[asked] = grade_answer(exercise, place, run)
+        return replace(reports[asked], path=str(path))
 
-    monkeypatch.setattr(hints, "_grade_for_hint", graded)
+    return graded
+
+
+@pytest.fixture(autouse=True)
+def _grade_once(graded_once, monkeypatch):
+    monkeypatch.setattr(hints, "_grade_for_hint", graded_once)
 
 
 @pytest.fixture
@@ -235,6 +246,7 @@ def test_hints_come_in_the_language_that_was_asked_for(asked):
 
 
 @pytest.mark.parametrize("broken", ["split_heads", "merge_heads", "MultiHeadAttention"])
+@pytest.mark.usefixtures("unexplained")
 def test_the_hint_is_on_the_name_that_is_wrong(asked, broken):
     spoiled = {
         "split_heads": "_right = split_heads\ndef split_heads(x, num_heads):\n    return 2 * _right(x, num_heads)\n",

@@ -156,6 +156,7 @@ def test_the_next_exercise_is_the_first_that_was_never_passed(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("one_nursery")
 def test_grading_and_the_table_show_it(tmp_path):
     def run(*arguments: str) -> str:
         place = ["--submission", str(tmp_path)]

@@ -7,6 +7,8 @@ from typer.testing import CliRunner
 
 from grader.cli import app
 from grader.core.catalog import ROOT
+from tests.command.here import take_one_nursery
+from tests.conftest import leave_unexplained
 
 SOURCE = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
 WRONG = SOURCE.replace("dim=dim", "dim=-1")
@@ -14,6 +16,15 @@ WRONG = SOURCE.replace("dim=dim", "dim=-1")
 
 def grader(*args):
     return CliRunner().invoke(app.app, [*map(str, args), "--isolation", "process"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def verdicts_alone(nursery):
+    """Only verdicts are meant: in the nursery of all tests, and without explanations."""
+    with pytest.MonkeyPatch.context() as patch:
+        take_one_nursery(patch, nursery)
+        leave_unexplained(patch)
+        yield
 
 
 @pytest.fixture(scope="module")
