@@ -7,6 +7,7 @@ import pytest
 from grader.classroom.run import class_grading, grade_work
 from grader.grading import official_grader, process_pool, replay
 from tests.classes.lanes import InThisProcess
+from tests.conftest import leave_unexplained
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +27,11 @@ def in_this_process(nursery):
     process_pool.AT_THE_END.close()
     grade_work._open_class_grader.cache_clear()
     grade_work._find_class_answer_folder.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def class_unexplained(in_this_process):
+    """Only verdicts are meant."""
+    with pytest.MonkeyPatch.context() as patch:
+        leave_unexplained(patch)
+        yield

@@ -8,7 +8,7 @@ from tests.classes.classroom import RIGHT, copied, fill, graded_here, here, writ
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory, in_this_process):
+def graded(tmp_path_factory, class_unexplained):
     """A class that was graded once: its submissions and its results."""
     folder = tmp_path_factory.mktemp("class")
     submissions = fill(folder / "submissions")

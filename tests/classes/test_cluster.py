@@ -42,12 +42,17 @@ def worker(dask):
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory, in_this_process):
+def submissions(tmp_path_factory, in_this_process):
+    """A class."""
+    return fill(tmp_path_factory.mktemp("local") / "submissions")
+
+
+@pytest.fixture(scope="module")
+def expected(submissions):
     """A class, and what a run on this machine writes about it."""
-    folder = tmp_path_factory.mktemp("local")
-    submissions = fill(folder / "submissions")
-    assert graded_here(submissions, folder / "results").returncode == 0
-    return submissions, folder / "results"
+    results = submissions.parent / "results"
+    assert graded_here(submissions, results).returncode == 0
+    return submissions, results
 
 
 def with_secret_of(results: Path, other: Path) -> Path:
@@ -56,14 +61,14 @@ def with_secret_of(results: Path, other: Path) -> Path:
     return results
 
 
-def test_without_a_worker_there_is_a_sentence(dask, expected, tmp_path):
-    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
+def test_without_a_worker_there_is_a_sentence(dask, submissions, tmp_path):
+    refused = graded_here(submissions, tmp_path / "results", "--cluster", dask.address)
     assert refused.returncode == 2
     assert refused.stderr == "The scheduler has no worker: start some (docs/scale.md).\n"
 
 
-def test_a_run_that_never_began_leaves_nothing_to_resume(dask, expected, tmp_path):
-    asked = expected[0], tmp_path / "results", "--cluster", dask.address
+def test_a_run_that_never_began_leaves_nothing_to_resume(dask, submissions, tmp_path):
+    asked = submissions, tmp_path / "results", "--cluster", dask.address
     first, second = graded_here(*asked), graded_here(*asked)
     assert first.stderr == second.stderr
     assert "not finished" not in second.stderr
@@ -86,7 +91,7 @@ def test_a_worker_that_is_killed_costs_a_retry_and_no_result(dask, worker, expec
     assert written(results) == written(local)
 
 
-def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
+def test_another_version_of_the_grader_is_refused(dask, submissions, tmp_path):
     """A worker with other code would give other marks."""
     other = tmp_path / "other"
     for name in ("grader", "reference"):
@@ -94,16 +99,16 @@ def test_another_version_of_the_grader_is_refused(dask, expected, tmp_path):
     with (other / "grader/suites/ex01_softmax/test_softmax.py").open("a") as file:
         file.write("\n# newer\n")
     stranger = dask.worker(PYTHONPATH=str(other))
-    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(submissions, tmp_path / "results", "--cluster", dask.address)
     stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
     assert "cannot grade with this machine: the grader's code for ex01_softmax is" in refused.stderr
 
 
-def test_a_worker_without_the_grader_is_refused(dask, expected, tmp_path):
+def test_a_worker_without_the_grader_is_refused(dask, submissions, tmp_path):
     stranger = dask.worker(PYTHONPATH="")
-    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(submissions, tmp_path / "results", "--cluster", dask.address)
     stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
@@ -145,9 +150,7 @@ def test_speed_is_timed_by_the_worker_that_offers_it(dask, worker, expected, tmp
     assert report["exercises"][0]["speed"]["verdict"] == "scored"
 
 
-def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
-    dask, expected, tmp_path, monkeypatch
-):
+def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(dask, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE_SECONDS", -1.0)
     lanes = cluster.Cluster(dask.address, "secret", "cpu")
     try:
@@ -158,21 +161,21 @@ def test_when_no_worker_comes_back_the_run_stops_with_a_sentence(
         lanes.close(at_once=True)
 
 
-def test_a_nanny_is_told_to_stay_away(dask, expected, tmp_path):
+def test_a_nanny_is_told_to_stay_away(dask, submissions, tmp_path):
     stranger = dask.worker(nanny=True)
-    refused = graded_here(expected[0], tmp_path / "results", "--cluster", dask.address)
+    refused = graded_here(submissions, tmp_path / "results", "--cluster", dask.address)
     stranger.kill()
     stranger.wait(timeout=30)
     assert refused.returncode == 2
     assert "start it with `--no-nanny`" in refused.stderr
 
 
-def test_a_scheduler_that_listens_to_everybody_is_refused(expected, tmp_path):
+def test_a_scheduler_that_listens_to_everybody_is_refused(submissions, tmp_path):
     """It is reached through this machine's own address, and through every other as well."""
     made = Dask(tmp_path, host="0.0.0.0")
     try:
         port = made.address.rpartition(":")[2]
-        refused = graded_here(expected[0], tmp_path / "results", "--cluster", f"127.0.0.1:{port}")
+        refused = graded_here(submissions, tmp_path / "results", "--cluster", f"127.0.0.1:{port}")
         assert refused.returncode == 2
         assert refused.stderr.startswith("The scheduler listens at tcp://")
         assert "without TLS" in refused.stderr
@@ -239,8 +242,8 @@ def test_only_tls_or_this_machine(address, safe):
             _check_cluster_address(address, "The scheduler")
 
 
-def test_a_scheduler_that_is_not_there_gets_a_sentence(expected, tmp_path, monkeypatch):
-    done = graded_here(expected[0], tmp_path / "results", "--cluster", "tcp://127.0.0.1:9")
+def test_a_scheduler_that_is_not_there_gets_a_sentence(submissions, tmp_path, monkeypatch):
+    done = graded_here(submissions, tmp_path / "results", "--cluster", "tcp://127.0.0.1:9")
     assert done.returncode == 2
     assert done.stderr.startswith("No Dask scheduler answers at tcp://127.0.0.1:9: ")
     assert "Traceback" not in done.stderr
