@@ -310,9 +310,9 @@ def test_odd_answers_are_named(graded, body, says):
 
 
 def test_an_error_derived_from_value_error_is_one(graded):
-    own = solution("ex04_heads").replace("raise ValueError(", "raise HeadsError(")
-    assert own.count("raise HeadsError(") >= 2
-    report = graded("ex04_heads", f"class HeadsError(ValueError):\n    pass\n\n\n{own}")
+    own = solution("ex00_plain_python").replace("raise ValueError(", "raise SizesError(")
+    assert own.count("raise SizesError(") == 1
+    report = graded("ex00_plain_python", f"class SizesError(ValueError):\n    pass\n\n\n{own}")
     assert failures(report) == {}
 
 
