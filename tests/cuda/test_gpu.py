@@ -6,6 +6,8 @@ The words of compute-sanitizer here are written in the form that its manual give
 import base64
 import subprocess
 import zlib
+from functools import cache
+from types import ModuleType
 
 import pytest
 
@@ -13,12 +15,11 @@ from grader.core.translation import Words
 from grader.cuda import compiler, gpu
 from grader.cuda.kernel_machine import Machine
 from grader.cuda.sanitizer import Sanitizer, SanitizerNotRun, parse_cuda_sanitizer_finding
-from grader.diagnosis import solution_modules
 from grader.judging.case import StudentFault
 from grader.judging.student import Student
 from grader.worker.parent.in_process import call_without_wall
 from tests.conftest import solution
-from tests.cuda.kernels import EXERCISE
+from tests.cuda.kernels import EXERCISE, compiled
 
 DECLARED = [f.declaration for f in EXERCISE.functions.values()]
 
@@ -140,12 +141,18 @@ def test_where_there_is_no_tool_or_it_may_not_start_nothing_is_asked(tmp_path):
         closed.ask("memcheck", "tiled_attention", (1,))
 
 
+@cache
+def solution_alone():
+    """The module of the solution, compiled without the mistakes."""
+    return compiled({"": solution(EXERCISE.slug)})[""]
+
+
 def student_with(sanitizer):
     """The solution, asked through a sanitizer."""
-    machine = solution_modules.load_solution_for_judging(EXERCISE).tiled_attention.args[0]
+    machine = solution_alone().tiled_attention.args[0]
     calls = {}
     exec((EXERCISE.folder / "calls.py").read_text(encoding="utf-8"), calls)
-    module = solution_modules.load_solution_for_judging(EXERCISE)
+    module = ModuleType(EXERCISE.slug)
     module.__dict__.update(calls["functions"](machine, sanitizer))
     assert isinstance(machine, Machine)
     return Student(EXERCISE, call_without_wall(module, ""))
