@@ -13,6 +13,7 @@ from grader.core.records import CheckResult, Verdict
 from grader.core.translation import Words
 from grader.reporting import classroom50, github, gradescope, junit, write_reports
 from grader.submission import python_outline
+from tests.command.here import take_one_nursery
 from tests.reporting.samples import (
     EVERYTHING,
     FAULT,
@@ -159,6 +160,13 @@ def grade(folder, *args):
     return CliRunner().invoke(app.app, command)
 
 
+@pytest.fixture
+def verdicts_alone(nursery, unexplained, monkeypatch):
+    """Grade in the nursery of all tests, and explain nothing: its own line is in what failed."""
+    take_one_nursery(monkeypatch, nursery)
+
+
+@pytest.mark.usefixtures("verdicts_alone")
 def test_a_failure_knows_the_line_it_points_to(tmp_path):
     source = (ROOT / "solutions/ex01_softmax.py").read_text(encoding="utf-8")
     wrong = source.replace("    return weights.to(x.dtype)\n", "    return weights.no_such\n", 1)
@@ -169,6 +177,7 @@ def test_a_failure_knows_the_line_it_points_to(tmp_path):
     assert f"::error file={tmp_path}/ex01_softmax.py,line={number}," in done.output
 
 
+@pytest.mark.usefixtures("verdicts_alone")
 def test_a_failure_in_a_notebook_points_at_no_line(tmp_path):
     cells = [
         {
