@@ -60,6 +60,7 @@ def test_a_notebook_gets_the_verdicts_of_the_file(broken, nursery, tmp_path):
     assert (of_file["score"]["earned"] == 10) is not broken
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_a_report_from_a_notebook_names_the_cell(nursery, tmp_path):
     notebook = tmp_path / f"{SLUG}.ipynb"
     notebook.write_bytes(notebook_of(solution(SLUG).replace(BARRIER, "    // everybody")))
@@ -131,6 +132,7 @@ def test_what_is_not_allowed_is_told_with_its_line(graded):
     assert report.score.earned == 0
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_one_kernel_can_be_graded_without_the_other(graded):
     source = solution(SLUG)
     cut = source[: source.index('extern "C" void tiled_attention')]
@@ -169,6 +171,7 @@ def test_a_hostile_text_costs_its_own_points_only(name, graded):
     assert len(report.sentence) < 1000
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_an_endless_kernel_is_stopped(graded):
     endless = solution(SLUG).replace(
         "  for (int d = 0; d < D; ++d) out[d] = 0.0f;", "  while (true) {}"
