@@ -29,10 +29,7 @@ def answers(tmp_path):
     for exercise in EXERCISES:
         (tmp_path / f"{exercise.slug}.py").write_text(solution(exercise.slug))
     with (tmp_path / "ex01_softmax.py").open("a") as file:
-        file.write(
-            "\n\n_right = softmax\n\ndef softmax(*args, **named):\n"
-            "    return _right(*args, **named) * 1.01\n"
-        )
+        file.write("\n\ndef softmax(x, dim=-1):\n    return x\n")  # which is named at once
     return tmp_path
 
 
