@@ -16,6 +16,10 @@ from tests.conftest import solution
 
 NAMES = ("ex01_softmax", "ex02_masking")
 ENDLESS = "print('it runs', flush=True)\nwhile True:\n    pass\n"
+# To explain a failure would take seconds after each save.
+UNEXPLAINED = (
+    f"from grader.diagnosis import time_limit\ntime_limit.DIAGNOSIS_SECONDS = -1.0\n{WATCH}"
+)
 END_OF_OWN_SCREEN = "\x1b[?1049l"
 
 
@@ -36,7 +40,7 @@ def place(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def watched(place):
     """A watch that has begun."""
-    terminal = Terminal("-c", WATCH, str(place), *NAMES)
+    terminal = Terminal("-c", UNEXPLAINED, str(place), *NAMES)
     terminal.until("Read docs/lessons/ex01_softmax.en.md")
     yield terminal
     terminal.interrupt()
@@ -159,7 +163,7 @@ def test_the_screen_is_drawn_in_place(watched, answer):
 )
 def test_it_ends_cleanly_and_leaves_nothing(tmp_path, tmp_path_factory, busy, end):
     scratch = tmp_path_factory.mktemp("scratch")
-    terminal = Terminal("-c", WATCH, str(_skeletons(tmp_path)), *NAMES, TMPDIR=str(scratch))
+    terminal = Terminal("-c", UNEXPLAINED, str(_skeletons(tmp_path)), *NAMES, TMPDIR=str(scratch))
     terminal.until("Read docs/lessons/ex01_softmax.en.md")
     if busy:
         (tmp_path / "ex01_softmax.py").write_text(ENDLESS)
@@ -181,7 +185,7 @@ def test_it_ends_cleanly_and_leaves_nothing(tmp_path, tmp_path_factory, busy, en
 def test_it_begins_with_the_first_exercise_that_is_not_passed(tmp_path):
     place = _skeletons(tmp_path)
     (place / "ex01_softmax.py").write_text(solution("ex01_softmax"))
-    terminal = Terminal("-c", WATCH, str(place), *NAMES)
+    terminal = Terminal("-c", UNEXPLAINED, str(place), *NAMES)
     assert "ex01 ✓  ex02 ·" in terminal.until("Read docs/lessons/ex02_masking.en.md")
     (place / "ex02_masking.py").write_text(solution("ex02_masking"))
     terminal.until("Every exercise here is passed.")
@@ -193,7 +197,7 @@ def test_it_begins_with_the_first_exercise_that_is_not_passed(tmp_path):
 def test_without_a_terminal_views_follow_each_other(tmp_path):
     place = _skeletons(tmp_path)
     with subprocess.Popen(
-        [sys.executable, "-u", "-c", WATCH, str(place), *NAMES], cwd=ROOT, text=True,
+        [sys.executable, "-u", "-c", UNEXPLAINED, str(place), *NAMES], cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "COLUMNS": "300"},
     ) as process:  # fmt: skip
         lines = iter(process.stdout.readline, "")
