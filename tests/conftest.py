@@ -66,12 +66,17 @@ def diagnosis_seconds() -> float:
     return 60.0
 
 
+def limit_explanations(patch: pytest.MonkeyPatch, seconds: float, repair: float) -> None:
+    """Let a failure be explained within so many seconds, and be mended within `repair`."""
+    for part in ("DIAGNOSIS", "NAMING", "PLAINEST", "SINGLE", "PAIR"):
+        patch.setattr(time_limit, f"{part}_SECONDS", seconds)
+    patch.setattr(time_limit, "REPAIR_SECONDS", repair)
+
+
 @pytest.fixture
 def explained(monkeypatch, repair_seconds, diagnosis_seconds) -> None:
     """Let a failure be explained within `repair_seconds` and `diagnosis_seconds`."""
-    for part in ("DIAGNOSIS", "NAMING", "PLAINEST", "SINGLE", "PAIR"):
-        monkeypatch.setattr(time_limit, f"{part}_SECONDS", diagnosis_seconds)
-    monkeypatch.setattr(time_limit, "REPAIR_SECONDS", repair_seconds)
+    limit_explanations(monkeypatch, diagnosis_seconds, repair_seconds)
 
 
 def leave_unexplained(patch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from grader.core.catalog import ROOT
 from grader.core.translation import Words
 from grader.reporting.from_json import parse_report_json
 from grader.reporting.github import render_github_summary
+from tests.conftest import limit_explanations
 
 SLUG = "ex02_masking"
 RIGHT = (ROOT / f"solutions/{SLUG}.py").read_text(encoding="utf-8")
@@ -39,7 +40,15 @@ MORE = '[[extensions]]\nstudent = "ben"\ndays = 1\n'
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory, in_this_process):
+def patient():
+    """What is wrong is named, however long it takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        limit_explanations(patch, 60.0, -1.0)
+        yield
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory, in_this_process, patient):
     """Ada in time, Ben two begun days late and wrong, Cy at no known time; graded once."""
     folder = tmp_path_factory.mktemp("course")
     for student, text in (("ada", RIGHT), ("ben", WRONG), ("cy", RIGHT)):
