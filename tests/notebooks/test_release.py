@@ -269,7 +269,8 @@ def test_the_released_notebook_runs_in_jupyter(out, tmp_path):
 
     course = out / "course"
     made = answered(
-        course, softmax="def softmax(x, dim=-1):\n    return x / x.sum(dim, keepdim=True)"
+        course,
+        softmax="def softmax(x, dim=-1):\n    return x",  # a mistake that is named at once
     )
     made.cells.insert(3, nbformat.v4.new_code_cell("import sys; print('noise', file=sys.stderr)"))
     folder = tmp_path / "grader-course" / "work"
