@@ -42,7 +42,7 @@ def add_judged_facts(
 
     def with_facts(check: CheckResult) -> CheckResult:
         failure, known = failures.get(check.id), check.diagnosis or Diagnosis()
-        if failure is None or known.mistakes or failure.fault.kind == "NotImplementedError":
+        if failure is None or known.mistakes or failure.fault.says_all_itself:
             return check
         differs = failure.fault.differs
         name = (failure.last_call if differs is None else differs.call).partition("(")[0]

@@ -98,8 +98,8 @@ def split_mistakes_by_likelihood(
 
 def shows_nothing_of_mistake(failure: CheckFailure) -> bool:
     """Return whether a failure can be matched by chance only."""
-    detail = failure.fault.detail
-    return failure.fault.kind == "NotImplementedError" or bool(_SHAPE_MISMATCH.search(detail))
+    fault = failure.fault
+    return fault.says_all_itself or bool(_SHAPE_MISMATCH.search(fault.detail))
 
 
 def keep_fitting(

@@ -69,7 +69,7 @@ def _find_plainest_failure(failure: CheckFailure, judge: Judge, runs: StudentRun
 
 def _is_worth_more_cases(fault: StudentFault) -> bool:
     """Return whether another case can tell more: not if nothing is written, or if it hangs."""
-    return fault.kind != "NotImplementedError" and not may_be_worker_overload(str(fault))
+    return not fault.says_all_itself and not may_be_worker_overload(str(fault))
 
 
 def measure_plainness(fault: StudentFault, last_call: str) -> Plainness:

@@ -70,7 +70,7 @@ def find_repaired_lines(
             for failure in failures:
                 if failure.check in found or searched == MAX_SEARCHES:
                     continue
-                if failure.fault.kind == "NotImplementedError":
+                if failure.fault.says_all_itself:
                     continue
                 searched += 1
                 alike = [f for f in failures if f.calls <= failure.calls]
@@ -104,7 +104,7 @@ class _Search:
         self._names = naming.find_blamed_names(failure, judge)
         self._places: dict[int, list[Edit]] = {}  # the statements at a line
         self._runs: dict[int, bool] = {}  # whether the first test runs one of them
-        self._rest = [f.case for f in rest if f.fault.kind != "NotImplementedError"]
+        self._rest = [f.case for f in rest if not f.fault.says_all_itself]
         wanted = trials.list_wanted(self._names, TRIAL_INPUTS)
         wrong = sorted((one for one in wanted if one.wrong), key=lambda one: one.needed)
         right = [one for one in wanted if not one.wrong]

@@ -4,6 +4,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+_KINDS_OF_NOTHING_THERE = ("NotImplementedError", "NameError", "UnboundLocalError")
+
 
 class StudentFault(Exception):
     """The student's answer is wrong, or there is none. The message is what the student reads."""
@@ -14,9 +16,15 @@ class StudentFault(Exception):
         self.detail = detail  # the message of that exception
         self.differs: ValueDifference | None = None  # if the values are wrong
         self.line = 0  # of the submission at which it raised
+        self.uncalled = False  # the function is missing or may not be called
         self.timed_out = False  # no answer came in time, and none would when it is explained
         self.returned = True  # the call, if there was one: it neither raised nor ended otherwise
         self.came: Any = None  # what a call returned that should have raised
+
+    @property
+    def says_all_itself(self) -> bool:
+        """Return whether there is nothing to explain: a function or a name is not there at all."""
+        return self.uncalled or self.kind in _KINDS_OF_NOTHING_THERE
 
 
 class MetaLeftOut(BaseException):

@@ -42,7 +42,7 @@ class Connection:
         case.calls.add(text)
         case.called.add(owner)
         if owner in self._problems:
-            raise StudentFault(self._problems[owner])
+            raise self._fault_of_problem(self._problems[owner])
 
     def guard(
         self, owner: str, text: str, ask: Callable[..., Any], *args: Any, **kwargs: Any
@@ -61,6 +61,11 @@ class Connection:
         fault.returned = False
         raise fault
 
+    def _fault_of_problem(self, problem: str, kind: str = "") -> StudentFault:
+        fault = StudentFault(problem, kind=kind)
+        fault.uncalled = True
+        return fault
+
     def _fault_of_exception(self, error: AnswerRaised, owner: str, text: str) -> StudentFault:
         number, line = self._submission_line(error.line)
         if error.kind == "NotImplementedError" and line.startswith("raise NotImplementedError"):
@@ -71,7 +76,7 @@ class Connection:
         if error.kind == "ArenaFull":
             return fail_check(f"the answer is too large: {error.message}", text)
         if error.message in self._problems.values():  # a problem of a function that was called
-            return StudentFault(error.message, kind=error.kind)
+            return self._fault_of_problem(error.message, error.kind)
         first, *lines = error.message.strip().splitlines()[:MAX_MESSAGE_LINES] or [""]
         problem = f"{error.kind}: {first}"
         lines = [line.strip() for line in lines]

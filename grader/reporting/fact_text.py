@@ -87,8 +87,8 @@ FACT_SENTENCES = {
     "ignores_w_v": "The output does not change with the weights of `w_v`.",
     "ignores_w_o": "The output does not change with the weights of `w_o`.",
     # caches, and texts that are continued
-    "chunks": "A text in chunks of {first} and {then} tokens has other outputs than in one call, first "
-    "at token {token}; they differ by up to {change}.",
+    "chunks": "A text in chunks of {first} and {then} tokens has other outputs than in one call, "
+    "first at token {token}; they differ by up to {change}.",
     "past_count": "After {tokens} tokens the past that is returned holds {count}.",
     "past_changed": "Token {token} of the past that is returned is not as it was given.",
     "cache_length": "After {tokens} tokens `length` is {length}.",

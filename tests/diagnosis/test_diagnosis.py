@@ -14,7 +14,7 @@ import torch
 from grader.authoring.mutants import load_solution_to_prove
 from grader.core import catalog
 from grader.core.diagnosis_records import WrongPlaces
-from grader.diagnosis import likeness, location, naming
+from grader.diagnosis import failed_checks, likeness, location, naming
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging import suite_runner
 from grader.judging.case import StudentFault, ValueDifference
@@ -169,6 +169,24 @@ def test_sizes_that_do_not_fit_are_given_no_name():
 
     told = named("ex05_causal_mask", causal_attention=exchanged)
     assert set(told.values()) == {()}
+
+
+def misspelt(x, dim=-1):
+    return sofmax(x, dim)  # noqa: F821
+
+
+@pytest.mark.parametrize("problems", [{}, {"softmax": "softmax is missing"}], ids=["name", "all"])
+def test_nothing_is_looked_for_behind_what_is_not_there(problems, monkeypatch):
+    exercise = catalog.find_catalog_exercise("ex01_softmax")
+    module = load_solution_to_prove(exercise)
+    module.softmax = misspelt
+    judge = Judge(Student(exercise, call_without_wall(module), problems), ("missing",))
+    checks = suite_runner.run_suite_checks(exercise, judge, frozenset({"test_values"}))
+    assert [f.check for f in judge.failures] == ["test_values"]
+    monkeypatch.setattr(MistakeCatalogue, "fault", lambda *_: pytest.fail("a mistake was run"))
+    monkeypatch.setattr(naming, "has_judged_answer", MistakeCatalogue.fault)
+    told = failed_checks.diagnose_failed_checks(exercise, checks, judge)
+    assert [c.diagnosis for c in told if c.id == "test_values"] == [None]
 
 
 @pytest.mark.parametrize(
