@@ -11,7 +11,7 @@ from grader.core.diagnosis_records import Diagnosis
 from grader.core.records import CheckResult, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.reporting import fact_text, locations, pinned_text, stage_text
-from grader.reporting.wrapped_text import wrap_text
+from grader.reporting.wrapped_text import STUCK, wrap_text
 
 SIGNS = {
     Verdict.PASSED: Text("✓", style="green"),
@@ -41,7 +41,8 @@ def render_terminal_checks(
 
 def _render_terminal_head(c: CheckResult, e: ExerciseReport, words: Words) -> Text:
     head = Text.assemble(SIGNS[c.verdict], " ", words.check(e.slug, c.id, c.says))
-    head.append(f"  {c.earned}/{c.points}" if c.verdict is not Verdict.NOT_RUN else "", "dim")
+    if c.verdict is not Verdict.NOT_RUN:
+        head.append(f"{2 * STUCK}{c.earned}/{c.points}", "dim")
     return head
 
 
