@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import zipfile
@@ -45,32 +44,31 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
-def grade(submissions: Path, results: Path, *more: str) -> subprocess.CompletedProcess:
-    """A whole run."""
-    return grader(*command(submissions, results, *more)[3:])
+def grade(
+    submissions: Path, results: Path, *more: str, kill_before: str = ""
+) -> subprocess.CompletedProcess:
+    """A whole run; or one that is killed before a file of this name is in its place."""
+    return grader(*command(submissions, results, *more)[3:], kill_before=kill_before)
 
 
-def kill_before(name: str, submissions: Path, results: Path, *more: str) -> int:
-    """A run in a copy of this process, killed before a file of this name is in its place; its end."""
-    replace, pid = os.replace, os.fork()
-
-    def killing(old: str, new: str) -> None:
-        if os.path.basename(new) == name:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(old, new)
-
-    if pid == 0:
-        try:
-            os.replace = killing
-            graded_here(submissions, results, *more)
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+_KILLED = """
+import os, sys
+replace = os.replace
+def killing(old, new):
+    if os.path.basename(new) == {name!r}:
+        os.kill(os.getpid(), 9)
+    replace(old, new)
+if __name__ == "__main__":
+    os.replace = killing
+    from grader.cli.app import run_command_line
+    run_command_line()
+"""
 
 
-def grader(*arguments: object) -> subprocess.CompletedProcess:
+def grader(*arguments: object, kill_before: str = "") -> subprocess.CompletedProcess:
+    start = ["-c", _KILLED.format(name=kill_before)] if kill_before else ["-m", "grader"]
     return subprocess.run(
-        [sys.executable, "-m", "grader", *map(str, arguments)], env=environment(),
+        [sys.executable, *start, *map(str, arguments)], env=environment(),
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 

@@ -4,7 +4,6 @@ import csv
 import fcntl
 import json
 import shutil
-import signal
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.classes.classroom import (
     grade,
     graded_here,
     here,
-    kill_before,
     verdicts,
     written,
 )
@@ -189,7 +187,8 @@ def test_a_page_is_of_its_report_even_if_the_run_was_killed_between_the_two(agai
     submissions, results = again
     (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
     assert here("diff", results).returncode == 0  # ben's answer is graded, nothing is written
-    assert kill_before(file, submissions, results) == -signal.SIGKILL
+    killed = grade(submissions, results, kill_before=file)
+    assert killed.returncode == -9
     assert graded_here(submissions, results, "--resume").returncode == 0
     assert "10/10" in (results / "students/ben/report.html").read_text()
     assert not list(results.rglob(".writing-*"))
@@ -197,7 +196,8 @@ def test_a_page_is_of_its_report_even_if_the_run_was_killed_between_the_two(agai
 
 def test_a_page_has_the_language_that_was_asked_for_even_if_a_run_was_killed(again):
     submissions, results = again
-    assert kill_before("class.html", submissions, results, "--lang", "zh") == -signal.SIGKILL
+    killed = grade(submissions, results, "--lang", "zh", kill_before="class.html")
+    assert killed.returncode == -9
     assert graded_here(submissions, results, "--resume").returncode == 0
     pages = [page.read_text() for page in results.rglob("*.html")]
     assert len(pages) == 6
