@@ -114,7 +114,8 @@ def layers_agree(student, draw, device, dtype):
         training=(True, False),
         cache_dtype=("same", "other"),
         learns=(True, False),
-        scores=(1.0, FAR),
+        # Half precision rounds queries, which moves far scores by 1: any weights are right.
+        scores=(1.0, FAR) if dtype.itemsize > 2 else (1.0,),
     ):
         one_layer_agrees(student, draw, device, **call)
 

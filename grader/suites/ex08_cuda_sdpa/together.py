@@ -96,7 +96,8 @@ def modules_agree_together(student, draw, device, dtype):
         training=(True, False),
         length=(5, 70),
         layout=("plain", "turned", "expanded"),
-        scores=(1.0, FAR),
+        # Half precision rounds queries, which moves far scores by 1: any weights are right.
+        scores=(1.0, FAR) if dtype.itemsize > 2 else (1.0,),
         learns=LEARNS,
     )
     for number, call in enumerate(calls):

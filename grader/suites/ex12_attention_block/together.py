@@ -67,8 +67,9 @@ def self_agrees_together(student, draw, device, dtype):
     calls = draw.combined(
         only={"dtype": dtype},
         dtype=DTYPES, keep=MASKS, layout=LAYOUTS, length=(70, 1, BATCH), mode=MODES,
-        qk_norm=(False, True), rope_base=(None, 100.0), fused=(True, False), scores=(1.0, FAR),
-        learns=("all", "one"),
+        qk_norm=(False, True), rope_base=(None, 100.0), fused=(True, False),
+        # Half precision rounds queries, which moves far scores by 1: any weights are right.
+        scores=(1.0, FAR) if dtype.itemsize > 2 else (1.0,), learns=("all", "one"),
     )  # fmt: skip
     for number, call in enumerate(calls):
         length, mode = call["length"], call["mode"]

@@ -57,7 +57,8 @@ def texts_together(student, draw, device, dtype=float32, absorbed=None):
         base=(None, 50.0, 50.4),
         absorbed=(False, True),
         training=(True, False),
-        scores=(1.0, FAR),
+        # Half precision rounds queries, which moves far scores by 1: any weights are right.
+        scores=(1.0, FAR) if dtype.itemsize > 2 else (1.0,),
     )
     for call in calls:
         if absorbed in (None, call["absorbed"]):
