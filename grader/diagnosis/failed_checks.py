@@ -37,7 +37,9 @@ def _diagnose_in_time(
     exercise: Exercise, checks: Sequence[CheckResult], judge: Judge, known: MistakeCatalogue
 ) -> tuple[CheckResult, ...]:
     failures = {failure.check: failure for failure in judge.failures}
-    keeps = find_functions_that_keep(judge.failures, judge.student)
+    # The functions that a bug hunt calls are those of another exercise.
+    judged_here = [f for f in judge.failures if not exercise.hunts]
+    keeps = find_functions_that_keep(judged_here, judge.student)
     runs = StudentRuns(judge)
     with limit_diagnosis_time(time_limit.NAMING_SECONDS):
         with limit_diagnosis_time(time_limit.PLAINEST_SECONDS):

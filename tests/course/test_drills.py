@@ -208,6 +208,12 @@ def test_a_drill_is_held_to_all_checks_of_its_exercise(graded):
     assert "[causal_attention(" in report.checks[0].why
 
 
+def test_a_drill_as_it_was_drawn_is_judged_and_explained(graded, two_checks):
+    report = graded("ex17_bug_hunt", UNTOUCHED)
+    assert (report.state, report.sentence, report.score.earned) == ("graded", "", 0)
+    assert report.checks[0].verdict is Verdict.FAILED
+
+
 def test_the_right_name_is_not_given_away(graded, two_checks):
     report = graded("ex17_bug_hunt", MENDED.replace(TODO, WRONG))
     assert "window_one_too_wide" not in report.checks[1].why
