@@ -10,7 +10,7 @@ import typer
 
 from grader.classroom.course.settings import NO_COURSE, CourseSettings
 from grader.core import catalog, sealed_bundle
-from grader.core.advice import RECORD_FILE
+from grader.core.advice import RECORD_FILE, name_place_in_advice
 from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.installed_copies import describe_cuda_installation
 from grader.core.records import Exercise
@@ -27,7 +27,19 @@ Names = Annotated[
     list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises; all by default.")
 ]
 One = Annotated[str | None, typer.Argument(metavar="EX", help="One exercise.")]
-Place = Annotated[Path, typer.Option(help="A folder of answers, or one file.")]
+
+
+def _name_place_in_advice(context: typer.Context, place: Path) -> Path:
+    """Let sentences name the place; a report of `grade` may be read on another machine."""
+    if context.command.name != "grade":
+        context.with_resource(name_place_in_advice(place, ANSWERS_FOLDER))
+    return place
+
+
+Place = Annotated[
+    Path,
+    typer.Option(help="A folder of answers, or one file.", callback=_name_place_in_advice),
+]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Seed = Annotated[str, typer.Option(help="Repeat the inputs of an earlier run.")]
 Lang = Annotated[str | None, typer.Option(help="en or zh; that of the environment by default.")]

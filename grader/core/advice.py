@@ -2,12 +2,17 @@
 
 Sentences give commands as goals of the Makefile. Where there is no Makefile of ours or no `make`,
 and where a learner called the installed command itself, `make hint EX=ex01` becomes
-`attention-by-hand hint ex01`, and `SEED=4711` becomes `--seed 4711`.
+`attention-by-hand hint ex01`, and `SEED=4711` becomes `--seed 4711`. Where the answers lie
+elsewhere than usual, commands on an exercise name that place.
 """
 
 import os
 import re
+import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
@@ -31,13 +36,32 @@ _CALLED_BY_MAKE = "MAKELEVEL"  # a variable that make gives what it runs
 _VALUE = r"""(?:'[^']*'|"[^"]*"|(?:[\w/~.{}-]*[\w/~{}-])?)"""
 _COMMAND = re.compile(rf"\bmake ({'|'.join(map(re.escape, _GOALS))})(?![\w-])")
 _VARIABLE = re.compile(rf"(?<![\w-])({'|'.join(_OPTIONS)})=({_VALUE})")
+_ON_ANSWERS = re.compile(
+    rf"\bmake (?:grade|hint|debug|show|reset|watch|drill|progress)(?: [A-Z]+={_VALUE})* EX={_VALUE}"
+    rf"(?: [A-Z]+={_VALUE})*"
+)
+_PLACE = ContextVar("place", default="")  # of the answers; "" where commands look by themselves
 _IN_CODE = re.compile(r"`[^`]*`")
+
+
+@contextmanager
+def name_place_in_advice(place: Path, usual: Path) -> Iterator[None]:
+    """Let the commands in sentences name the place of the answers, unless it is the usual one."""
+    quoted = shlex.quote(str(place))
+    known = place == usual or "{" in quoted or "}" in quoted  # which a sentence takes for a name
+    before = _PLACE.set("" if known else quoted)
+    try:
+        yield
+    finally:
+        _PLACE.reset(before)
 
 
 def fit_advice(sentence: str) -> str:
     """Return one of our sentences with its commands as they are typed in this folder."""
     if "=" not in sentence and "make " not in sentence:
         return sentence
+    if _PLACE.get():
+        sentence = _ON_ANSWERS.sub(_add_place_to_command, sentence)
     return sentence if _is_make_at_hand(Path.cwd()) else _replace_commands(sentence)
 
 
@@ -65,6 +89,10 @@ def _has_our_makefile(folder: Path) -> bool:
         return "\nhint:" in (folder / "Makefile").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+
+
+def _add_place_to_command(found: re.Match[str]) -> str:
+    return found[0] if "SUBMISSION=" in found[0] else f"{found[0]} SUBMISSION={_PLACE.get()}"
 
 
 def _replace_commands(sentence: str) -> str:

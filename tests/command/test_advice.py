@@ -128,3 +128,23 @@ def test_the_own_command_is_its_path_where_the_shell_would_not_find_it(tmp_path,
     monkeypatch.setenv("UV", "/usr/bin/uv")
     monkeypatch.setattr(this_python.sys, "prefix", "/home/ada/.cache/uv/archive-v0/x1")
     assert this_python.find_own_command() == "uvx 'attention-by-hand[learn]'"
+
+
+PLACED = [
+    ("`make hint EX=ex01` gives a hint.", "`make hint EX=ex01 SUBMISSION='my answers'` gives a hint."),
+    ("`make reset EX={slug}`", "`make reset EX={slug} SUBMISSION='my answers'`"),
+    ("`make hint EX=ex01 ARGS='--level 2'`", "`make hint EX=ex01 ARGS='--level 2' SUBMISSION='my answers'`"),
+    ("`make hint EX=ex01 SUBMISSION=a/b.py`", "`make hint EX=ex01 SUBMISSION=a/b.py`"),
+    ("`make interview EX=ex01`", "`make interview EX=ex01`"),
+    ("`make doctor`", "`make doctor`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("usual, placed", PLACED)
+def test_commands_name_the_place_of_the_answers(monkeypatch, usual, placed):
+    monkeypatch.chdir(ROOT)
+    with advice.name_place_in_advice(Path("my answers"), Path("exercises")):
+        assert advice.fit_advice(usual) == placed
+    with advice.name_place_in_advice(Path("exercises"), Path("exercises")):
+        assert advice.fit_advice(usual) == usual
+    assert advice.fit_advice(usual) == usual
