@@ -1,14 +1,14 @@
 """Gives the next hint on the first failed check; each hint tells more than the one before."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.diagnosis_records import Diagnosis
 from grader.core.errors import GraderFault, UserError
-from grader.core.records import Exercise, ExerciseReport, Verdict
+from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
 from grader.practice.hint_ladder import KNOWN, HintLadder, find_hint_ladder
 from grader.practice.learner_progress import (
@@ -17,6 +17,7 @@ from grader.practice.learner_progress import (
     read_learner_progress,
     write_learner_progress,
 )
+from grader.reporting import fact_text, stage_text
 from grader.reporting.next_step import find_failure_to_mend
 from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
@@ -189,9 +190,19 @@ def _describe_failure_to_hint(
     says = words.check(exercise.slug, failed.id, failed.says)
     found = failed.diagnosis or Diagnosis()
     told = [words.mistake(exercise.slug, m.id, m.says, m.mend)[0] for m in found.mistakes]
-    return words("This fails in {slug}: {check}", slug=exercise.slug, check=says), *(
-        f"{words(found.link) if number else ''}{mistake}" for number, mistake in enumerate(told)
+    return (
+        words("This fails in {slug}: {check}", slug=exercise.slug, check=says),
+        *(f"{words(found.link) if number else ''}{mistake}" for number, mistake in enumerate(told)),
+        *(() if told else _describe_unnamed_failure(failed, found, words)),
     )
+
+
+def _describe_unnamed_failure(failed: CheckResult, found: Diagnosis, words: Words) -> Iterator[str]:
+    """Yield what the report says of a failure whose mistake is not known."""
+    yield words.said(failed.why).partition("\n")[0]
+    yield from fact_text.report_facts(found.facts, words)
+    if found.stage is not None:
+        yield stage_text.report_wrong_stage(found.stage, words)
 
 
 def _advise_next_hint(exercise: Exercise, path: str, told: Hint, words: Words) -> str:
