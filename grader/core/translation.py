@@ -22,6 +22,7 @@ from grader.core.records import Exercise
 LANGUAGES = ("en", "zh")
 _NUMBERS = ("counts", "possible")  # or "Turn the scores of an array ..." would be a mark
 _LONGEST = ("subject",)  # which may have the words that follow it, too: "y (row 1 is -inf) is 2"
+_ANY = "(?:(?!, but should be ).)+"  # a value; what it should be is another one
 _CHINESE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]"  # letters, and signs as wide as they are
 # Behind what a check says: which entry, or part, or call it speaks of. That stays as it is.
 _WHERE = re.compile(r"(?:\[[^\[\]]*\]|\.shape|\.dtype|\.device)+$|  \[.*\]$")
@@ -157,7 +158,7 @@ def _build_translation_pattern(english: str) -> str:
             return re.escape(text)
         again = text in named
         named.add(text)
-        value = r"[\d.–]+" if text in _NUMBERS else ".+" if text in _LONGEST else ".+?"
+        value = r"[\d.–]+" if text in _NUMBERS else _ANY if text in _LONGEST else f"{_ANY}?"
         return f"(?P={text})" if again else f"(?P<{text}>{value})"
 
     return "".join(part(n, text) for n, text in enumerate(re.split(r"\{(\w+)\}", english)))

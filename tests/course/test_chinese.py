@@ -97,6 +97,7 @@ def test_every_sentence_that_is_asked_for_has_a_chinese_one():
         ("line 3 of cell 4: return x", "单元格 4 第 3 行：return x"),
         ("weights is None, but should be a tensor  [f(float32 (3,))]", "weights 是 None，应为张量  [f(float32 (3,))]"),
         ("c[1] is a list of 2, but should be a number  [f()]", "c[1] 是长度为 2 的列表，应为一个数  [f()]"),
+        ("gradient of q through the weights[0, 1] is 2.0, but should be 1.0  [f()]", "q 的梯度（经过 weights）[0, 1] 是 2.0，应为 1.0  [f()]"),
         ("seed 7 (SEED=7 repeats this run's inputs)", "种子 7（SEED=7 重现这次的输入）"),
         ("nothing that we say", "nothing that we say"),
     ],
