@@ -62,6 +62,18 @@ def test_the_trace_says_where_it_goes_wrong():
     assert "a · ·   a █ ·       a -1  ·" in text
 
 
+def test_a_step_of_another_shape_is_the_first_that_differs():
+    text = written(shown("ex06_kv_cache", mistaken("ex06_kv_cache", "past_replaced"), "a b c d"))
+    assert "k.shape is " in text
+    assert "The first step that differs: k." in text
+
+
+def test_functions_that_are_not_called_are_named():
+    text = written(shown("ex03_sdpa", solver("ex03_sdpa")))
+    told = "Called in your file: scaled_dot_product_attention. Not called here: attention_numpy."
+    assert told in " ".join(text.split())
+
+
 def test_a_right_trace_has_no_differences():
     text = written(shown("ex03_sdpa", solver("ex03_sdpa")))
     assert "the same" in text

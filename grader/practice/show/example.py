@@ -50,7 +50,8 @@ def trace_example_to_show(
         for name in asked
     }
     found = Trace(
-        title=exercise.slug, tokens=sentence.tokens, embedding=sentence.embedding,
+        title=exercise.slug, functions=tuple(exercise.names), tokens=sentence.tokens,
+        embedding=sentence.embedding,
         steps=tuple(
             replace(_show_step_beside_answer(n, letters, x, answers.get(n)), given=n in inputs)
             for n, (letters, x) in steps.items()
@@ -113,7 +114,8 @@ def _show_step_beside_answer(
         return ShownStep(name=name, letters=letters, reference=reference, problem=problem)
     if yours.shape != reference.shape:
         wrong = f"{name}.shape is {yours.shape}, but should be {reference.shape}  [{answer.call}]"
-        return ShownStep(name=name, letters=letters, reference=reference, problem=wrong)
+        return ShownStep(name=name, letters=letters, reference=reference, problem=wrong,
+                         misshapen=True, call=answer.call)  # fmt: skip
     return ShownStep(name=name, letters=letters, reference=reference, yours=yours, problem=problem,
                 call=answer.call)  # fmt: skip
 

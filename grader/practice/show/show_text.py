@@ -78,11 +78,14 @@ def _show_steps_table(trace: Trace, words: Words) -> Table:
 
 
 def _show_called_functions(trace: Trace, words: Words) -> list[Text]:
-    """Say which functions of the answer were called."""
+    """Say which functions of the answer were called, and which were not."""
     names = dict.fromkeys(s.call.partition("(")[0] for s in trace.steps if s.call)
     if not names:
         return []
     says = words("Called in your file: {names}.", names=words(", ").join(names))
+    if left := [name for name in trace.functions if name not in names]:
+        others = words("Not called here: {names}.", names=words(", ").join(left))
+        says = words.joined(says, others)
     return [Text(clean_worker_text(says), "dim")]
 
 

@@ -22,6 +22,7 @@ class ShownStep:
     yours: Array | None = None
     problem: str = ""  # why there is nothing of yours, or what is wrong with its form
     given: bool = False  # what the example begins with
+    misshapen: bool = False  # yours has another shape, and is not kept
     call: str = ""  # the call that gave yours
 
     @property
@@ -44,7 +45,9 @@ class ShownStep:
     @property
     def differs(self) -> bool:
         size = np.abs(self.reference.astype(float))
-        return self.largest > TOLERANCE * max(1.0, float(size[np.isfinite(size)].max(initial=0.0)))
+        return self.misshapen or self.largest > TOLERANCE * max(
+            1.0, float(size[np.isfinite(size)].max(initial=0.0))
+        )
 
     @property
     def tables(self) -> int:
@@ -79,6 +82,7 @@ class Trace:
     title: str
     tokens: tuple[str, ...]
     steps: tuple[ShownStep, ...]
+    functions: tuple[str, ...] = ()  # and classes of the exercise
     embedding: str = ""
     head: int | None = None  # the one that was asked for
     row: int = 0  # the place in `target` whose gradients are shown
