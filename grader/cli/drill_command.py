@@ -31,8 +31,8 @@ _NOT_PASSED = (
     " `make grade EX={slug}` says what is missing."
 )
 _NOTHING_PASSED = (
-    "No exercise with drills is passed yet, and a drill shows the solution but for one mistake:"
-    " pass one first. `make grade EX={slug}` says what is missing."
+    "No exercise with drills is passed as it is now, and a drill shows the solution but for one"
+    " mistake: pass one first. `make grade EX={slug}` says what is missing."
 )
 _NO_SOLUTIONS = (
     "A drill is the model solution with one mistake in it, and the model solutions are no part of"

@@ -141,9 +141,11 @@ def _read_suite_translations(slug: str) -> Mapping[str, Any]:
 @cache
 def _build_translation_patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return our sentences as patterns, those with the least open text first."""
-    slugs = [exercise.slug for exercise in catalog.list_catalog_exercises()]
-    said = [_read_suite_translations(slug).get("said", {}) for slug in slugs]
-    every = dict(chain(_read_core_translations().items(), *(table.items() for table in said)))
+    exercises = catalog.list_catalog_exercises()
+    said = [_read_suite_translations(e.slug).get("said", {}) for e in exercises]
+    cures = {e.cure: _read_suite_translations(e.slug).get("cure", e.cure) for e in exercises}
+    tables = (_read_core_translations(), cures, *said)
+    every = dict(chain(*(table.items() for table in tables)))
     fixed = sorted(every.items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
     return [
         (re.compile(_build_translation_pattern(english)), chinese) for english, chinese in fixed

@@ -80,17 +80,17 @@ HALF = solution("ex05_causal_mask").replace("behind < window", "behind <= window
 def test_the_solution_of_what_is_not_passed_is_not_shown(tmp_path, answer):
     if answer is not None:
         (tmp_path / "ex05_causal_mask.py").write_text(answer)
-    assert drill("ex05", "--submission", str(tmp_path)) == (2, "", NOT_PASSED)
+    assert drill("ex05", "--submission", str(tmp_path)) == (2, "", NOT_PASSED.format(tmp_path))
     assert not (tmp_path / "ex17_bug_hunt.py").exists()
 
 
 NOT_PASSED = (
     "A drill of ex05_causal_mask shows its solution but for one mistake: pass ex05_causal_mask"
-    " first. `make grade EX=ex05_causal_mask` says what is missing.\n"
+    " first. `make grade EX=ex05_causal_mask SUBMISSION={}` says what is missing.\n"
 )
 NOTHING = (
-    "No exercise with drills is passed yet, and a drill shows the solution but for one mistake:"
-    " pass one first. `make grade EX=ex01_softmax` says what is missing.\n"
+    "No exercise with drills is passed as it is now, and a drill shows the solution but for one"
+    " mistake: pass one first. `make grade EX=ex01_softmax` says what is missing.\n"
 )
 NO_DRILLS = "Nothing is drawn from {}: it has no drills. These have: ex01, ex02, ex03, ex04, ex05, "
 NO_SEED = "{!r} is no number of a drill: at most 18 digits, or no --seed at all.\n"
@@ -112,7 +112,7 @@ NO_SEED = "{!r} is no number of a drill: at most 18 digits, or no --seed at all.
 def test_what_cannot_be_drawn_gets_a_sentence(tmp_path, arguments, says):
     code, printed, said = drill(*arguments, "--submission", str(tmp_path))
     assert (code, printed) == (2, "")
-    assert said.startswith(says)
+    assert said.replace(f" SUBMISSION={tmp_path}", "").startswith(says)
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

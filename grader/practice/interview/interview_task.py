@@ -20,7 +20,8 @@ def write_interview_task(exercise: Exercise, minutes: int, words: Words) -> str:
     told = words("{title}: {minutes} min", title=f"{title} ({exercise.slug})", minutes=minutes)
     about = [told, words(_WRITE_SENTENCE)]
     if exercise.not_allowed_text:
-        about.append(words("Not allowed: {names}.", names=", ".join(exercise.not_allowed_text)))
+        names = words(", ").join(map(words.said, exercise.not_allowed_text))
+        about.append(words("Not allowed: {names}.", names=names))
     lines = [part for line in about for part in textwrap.wrap(line, _LINE_COLUMNS)]
     source = make_untouched_skeleton(exercise)
     asked = (
