@@ -16,6 +16,7 @@ from grader.classroom.run.late_students import (
     read_last_class_lateness,
     write_class_lateness_table,
 )
+from grader.core.translation import Words
 from grader.reporting.exercise_mark import LateMark
 
 DUE = datetime.fromisoformat("2027-03-01T23:59:00+01:00")
@@ -85,6 +86,20 @@ def test_it_says_why():
         "Handed in at 2027-03-03 05:59+01:00, due at 2027-03-01 23:59+01:00. Days late, begun ones "
         "counted: 2. That costs 20 % of 12 points: 2."
     )
+
+
+def test_it_says_which_second_was_too_late_and_what_grace_there_was():
+    due, terms = DUE.replace(hour=18, minute=0), LatenessTerms(penalty_per_day=10, grace_minutes=15)
+    late = timedelta(minutes=15, seconds=1)
+    assert compute_class_lateness(due + timedelta(minutes=15), due, NONE, terms, 20) == ON_TIME
+    says = compute_class_lateness(due + late, due, NONE, terms, 20).says
+    assert says.startswith(
+        "Handed in at 2027-03-01 18:15:01+01:00, due at 2027-03-01 18:00+01:00 (grace period: "
+        "15 min). Days late"
+    )
+    assert "截止于 2027-03-01 18:00+01:00（宽限期 15 分钟）。迟交天数" in Words("zh").said(says)
+    more = compute_class_lateness(due + late + timedelta(days=1), due, timedelta(1), terms, 20).says
+    assert "截止于 2027-03-01 18:00+01:00（宽限期 15 分钟），另有延期。" in Words("zh").said(more)
 
 
 def test_late_without_a_penalty_is_told_and_costs_nothing():

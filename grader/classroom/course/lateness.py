@@ -67,15 +67,19 @@ def compute_class_lateness(
     points = math.floor(percent * maximum / 100 + 0.5)
     lost = points if earned is None else min(points, earned)
     of_all = "" if lost == points else f", of which there were {lost}"
+    due = _format_class_moment(deadline)
+    if terms.grace_minutes:
+        due += f" (grace period: {terms.grace_minutes:g} min)"
     extended = " with an extension" if extension else ""
     return Lateness(
         points=lost,
         says=f"Handed in at {_format_class_moment(submitted)}, "
-        f"due at {_format_class_moment(deadline)}{extended}. "
+        f"due at {due}{extended}. "
         f"Days late, begun ones counted: {days}. "
         f"That costs {percent:g} % of {maximum} points: {points}{of_all}.",
     )
 
 
 def _format_class_moment(moment: datetime) -> str:
-    return moment.isoformat(sep=" ", timespec="minutes")
+    whole = not (moment.second or moment.microsecond)
+    return moment.isoformat(sep=" ", timespec="minutes" if whole else "auto")
