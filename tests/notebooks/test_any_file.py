@@ -109,6 +109,8 @@ def graded(tmp_path_factory):
     odd = released(course)  # nothing is written, so that nothing is judged
     odd.cells.append(nbformat.v4.new_markdown_cell("![x](&#97;ttachment:gone.png)"))
     hand_in(course, "odd", odd, "yesterday")
+    hand_in(course, "nil", b"")
+    hand_in(course, "bin", b"\x00\xff\x89PNG")
     path = hand_in(course, "ren", answered(course))
     path.rename(path.with_name(f"{SLUG} (1).ipynb"))
     for name in ("a", "b"):
@@ -123,14 +125,20 @@ def test_one_that_is_not_clear_is_named_and_stops_nobody(graded):
     assert f"two: {SLUG} was not graded. {SLUG} (0).ipynb, {SLUG} (1).ipynb: any" in done["log"]
     run("nbgrader", "export", "--to", course / "grades.csv", cwd=course)
     rows = {r["student_id"]: r for r in csv.DictReader((course / "grades.csv").open(newline=""))}
-    assert {s: float(r["score"]) for s, r in rows.items()} == {"odd": 0, "ren": 10, "two": 0}
+    points = {s: float(r["score"]) for s, r in rows.items()}
+    assert points == {"odd": 0, "nil": 0, "bin": 0, "ren": 10, "two": 0}
     assert rows["ren"]["remark"] == f"{SLUG} (1).ipynb was graded"
     assert "any of them may be meant" in rows["two"]["remark"]
+    assert rows["odd"]["remark"] == ""
+    for student in ("nil", "bin"):
+        says = f"{SLUG}.ipynb could not be graded: "
+        assert rows[student]["remark"].startswith(says)
+        assert f"{student}: {says}" in done["log"]
 
 
 def test_formgrader_lists_everybody_whatever_a_time_stamp_says(graded):
     listed = {s["student"]: s["timestamp"] for s in api(graded[0]).get_submissions(SLUG)}
-    assert listed == {"odd": None, "ren": None, "two": None}
+    assert listed == dict.fromkeys(("odd", "nil", "bin", "ren", "two"))
 
 
 def test_marks_that_count_are_not_given_behind_the_weakest_wall(graded):

@@ -18,6 +18,7 @@ from nbgrader.utils import parse_utc
 
 from grader.classroom.run.answer_files import open_student_folder, read_student_file
 from grader.core import catalog
+from grader.release.nbgrader_bridge.nbgrader_judge import read_ungraded_reason
 from grader.release.nbgrader_bridge.submitted_answer import SubmittedAnswer, find_submitted_answer
 from grader.submission.answer_file import UnreadableFile
 
@@ -98,6 +99,9 @@ class JudgedAutograde(Autograde):  # type: ignore[misc]
         for (student, slug), answer in self._answers.items():
             if answer.path is not None and answer.is_renamed:
                 self.log.warning("%s: %s was graded as %s.ipynb", student, answer.path.name, slug)
+            graded = Path(self._format_dest(slug, student))
+            if answer.path is not None and (why := read_ungraded_reason(graded, slug)):
+                self.log.warning("%s: %s could not be graded: %s", student, answer.path.name, why)
         without = {key: answer.why for key, answer in self._answers.items() if answer.path is None}
         for (student, slug), why in without.items():
             self.log.error("%s: %s was not graded. %s", student, slug, why)

@@ -1,6 +1,7 @@
 """Grades a submitted notebook instead of running it, and gives nbgrader scores and comments."""
 
 import atexit
+import json
 import re
 import textwrap
 from functools import cache
@@ -25,6 +26,7 @@ from grader.reporting.task_report import TaskReport
 
 _COLUMNS = 90  # of a comment
 METADATA_KEY = "attention_by_hand"  # of a graded notebook's metadata: the report
+_UNGRADED_STATES = ("unreadable", "refused", "fault")
 Resources = dict[str, Any]
 
 
@@ -86,6 +88,16 @@ class Judge(NbGraderPreprocessor):  # type: ignore[misc]
         if report.score is None:
             self.log.error("The grader itself failed on %s: %s", file, report.sentence)
         return report
+
+
+def read_ungraded_reason(folder: Path, slug: str) -> str:
+    """Return why the answer in a folder of `autograded` was not judged; '' if it was."""
+    try:
+        notebook = json.loads((folder / f"{slug}.ipynb").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # nothing was graded yet
+        return ""
+    report = notebook["metadata"].get(METADATA_KEY, {})
+    return str(report["sentence"]) if report.get("state") in _UNGRADED_STATES else ""
 
 
 def _report_nbgrader_task(

@@ -8,6 +8,7 @@ from nbgrader.plugins import ExportPlugin
 from grader.classroom.course.settings import CourseSettings
 from grader.core import catalog
 from grader.release.nbgrader_bridge.late_penalty import read_nbgrader_course_settings
+from grader.release.nbgrader_bridge.nbgrader_judge import read_ungraded_reason
 from grader.release.nbgrader_bridge.submitted_answer import find_submitted_answer
 from grader.reporting.csv_table import render_csv_report
 
@@ -54,6 +55,9 @@ class SafeCsv(ExportPlugin):  # type: ignore[misc]
         if folder.is_dir() and answer.path is None:
             return answer.why
         said = [f"{answer.path.name} was graded"] if answer.path and answer.is_renamed else []
+        graded = Path(course.format_path(course.autograded_directory, student, slug))
+        if answer.path and (why := read_ungraded_reason(graded, slug)):
+            said.append(f"{answer.path.name} could not be graded: {why}")
         if slug in settings.deadlines and timestamp is None and raw:
             said.append(_UNKNOWN_TIME_REMARK)
         return "; ".join(said)
