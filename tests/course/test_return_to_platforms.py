@@ -166,6 +166,18 @@ def test_a_mark_above_the_maximum_which_moodle_would_skip_is_a_sentence(tmp_path
     assert [row[4] for row in rows[1:]] == ["", "5.00", "5.00"]
 
 
+@pytest.mark.parametrize("change", [str.lower, str.upper, lambda text: text.capitalize()])
+def test_the_names_of_the_columns_are_read_in_any_case(tmp_path, returned, change):
+    head, rows = WORKSHEET.split("\n", 1)
+    head = ",".join(map(change, head.split(",")))
+    low = rows.replace('Submitted, late",,10.00', 'x",,4.50')
+    (tmp_path / "Grades.csv").write_text(f"{head}\n{low}")
+    done = returned("moodle", tmp_path / "Grades.csv")
+    assert "ada has 5 points, more than the assignment's maximum of 4.5" in done.output
+    first, *rows = csv.reader((tmp_path / "returned/moodle.csv").open(newline=""))
+    assert first == head.split(",") and [row[4] for row in rows] == ["", "5.00", "5.00"]
+
+
 def test_no_mark_is_written_where_the_grader_failed(tmp_path, returned):
     (tmp_path / "Grades.csv").write_text(WORKSHEET)
     returned("moodle", tmp_path / "Grades.csv")

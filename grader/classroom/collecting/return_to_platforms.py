@@ -43,7 +43,7 @@ from grader.submission.handed_files import clean_submitted_name
 
 PLATFORMS = ("canvas", "moodle")
 WORKSHEET_COLUMNS = ("Identifier", "Full name", "Grade", "Last modified (grade)")
-_MOST = "Maximum Grade"
+_MOST = "maximum grade"  # "Maximum Grade" in some versions: names of columns have any case
 _SUBMITTED = "assignsubmission_file"
 _LINE_COMMENTS = {".py": "# ", ".cu": "// "}
 _UPLOAD_PAGES = {
@@ -74,7 +74,7 @@ class _Participant:
 
     @property
     def name(self) -> str:
-        return self.fields.get("Full name", "")
+        return self.fields.get("full name", "")
 
     @property
     def shown(self) -> str:
@@ -83,13 +83,13 @@ class _Participant:
     @property
     def folder(self) -> str:
         """Return the folder's name; Moodle looks for the number behind the first _."""
-        [number] = re.findall(r"\d+$", self.fields["Identifier"])
+        [number] = re.findall(r"\d+$", self.fields["identifier"])
         name = re.sub(r"[^\w .'-]|_", " ", self.name)
         return f"{name}_{number}_{_SUBMITTED}"
 
     def find_student(self, known: Roster) -> Person:
         """Return the student of this row. Raises `UnknownStudent` with a sentence."""
-        if not re.search(r"\d+$", self.fields.get("Identifier", "")):
+        if not re.search(r"\d+$", self.fields.get("identifier", "")):
             raise UnknownStudent(f"{self.shown}: there is no number in the column Identifier.")
         cure = f"Write {clean_submitted_name(self.name)} into the roster: as name."
         return find_roster_student(known.known_as(self.name, *MOODLE_COLUMNS), self.shown, cure)
@@ -172,18 +172,13 @@ def _fill_worksheet(
     the rows by the identifier, and skips a mark below 0 or above the maximum without a word.
     """
     (_, head), *lines = number_class_table_rows(asked.source) or [(1, [])]
-    for column in WORKSHEET_COLUMNS:
-        if head.count(column) != 1:
-            raise UserError(
-                f"{_show_platform_path(asked.source)} has no column {column}: name a grading "
-                "worksheet as Moodle gives it, downloaded with Moodle in English and student names "
-                "shown."
-            )
+    names = [name.strip().lower() for name in head]
+    _check_worksheet_columns(asked.source, names)
     participants = [
         _Participant(
             at=f"{_show_platform_path(asked.source)}, line {number}",
             row=row,
-            fields=dict(zip(head, row, strict=False)),
+            fields=dict(zip(names, row, strict=False)),
         )
         for number, row in lines
     ]
@@ -193,7 +188,7 @@ def _fill_worksheet(
     for person, one in owned:
         mine = reports.get(normalize_roster_name(person.student))
         if mine and (mark := _choose_mark(mine, one, told)):
-            one.row[head.index("Grade")] = mark
+            one.row[names.index("grade")] = mark
     table = io.StringIO()
     csv.writer(table).writerows([head, *(row for _, row in lines)])
     path = asked.output / "moodle.csv"
@@ -202,6 +197,16 @@ def _fill_worksheet(
         f"{_show_platform_path(path)} has the marks. Choose `Upload grading worksheet` in Moodle."
     )
     return {person.student: one.folder for person, one in owned}
+
+
+def _check_worksheet_columns(source: Path, names: Sequence[str]) -> None:
+    for column in WORKSHEET_COLUMNS:
+        if names.count(column.lower()) != 1:
+            raise UserError(
+                f"{_show_platform_path(source)} has no column {column}: name a grading "
+                "worksheet as Moodle gives it, downloaded with Moodle in English and student names "
+                "shown."
+            )
 
 
 def _choose_mark(mine: ReturnedReport, one: _Participant, told: CollectResult) -> str:
