@@ -120,7 +120,7 @@ def test_who_has_no_time_of_submission_needs_a_look_and_loses_nothing(again):
 
 def test_the_student_reads_what_coming_late_costs(again):
     [exercise] = report(again, "ben")["exercises"]
-    assert exercise["sentence"].startswith("Handed in at 2027-03-02 23:59+01:00, due at")
+    assert exercise["sentence"].startswith("Handed in at 2027-03-02 23:59:01+01:00, due at")
     assert (
         exercise["sentence"].split(".")[0]
         in (again / "results/students/ben/report.html").read_text()

@@ -131,6 +131,19 @@ def test_times_come_from_a_table_and_never_from_the_zip(tmp_path):
     assert times(tmp_path) == [f"ada,{SLUG},{AT}", f"ben,{SLUG},{LATER}"]
 
 
+@pytest.mark.parametrize("second, named", [("ben,ex02", SLUG), ("ben,", "all exercises")])
+def test_two_times_of_one_answer_are_refused(tmp_path, second, named):
+    laid(tmp_path / "all", {f"ben/{NAME}": ANSWER})
+    table = tmp_path / "times.csv"
+    rows = f"student,exercise,submitted\nben,ex02,{AT}\nben,,{AT}\n{second},{AT}\n"
+    table.write_text(rows)  # the same time twice is no question
+    assert collect(tmp_path, tmp_path / "all", "--times", str(table)).exit_code == 0
+    table.write_text(f"{rows}{second},{LATER}\n")
+    done = collect(tmp_path, tmp_path / "all", "--times", str(table))
+    says = f"times.csv, line 5: ben has a time for {named} already: keep one of the two."
+    assert (done.exit_code, says in done.output) == (2, True), done.output
+
+
 def test_without_any_time_it_says_what_names_them(tmp_path):
     laid(tmp_path / "all", {f"ben/{NAME}": ANSWER})
     (tmp_path / "times.csv").write_text(f"student,submitted\nben,{AT}\n")

@@ -1,6 +1,5 @@
 """Reads upload times from a table: student (or login, or id), exercise, submitted."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from grader.classroom.course.table_reader import (
     read_class_table_lines,
     read_class_table_moment,
 )
+from grader.classroom.run.submission_times import describe_second_time
 from grader.core import catalog
 from grader.core.errors import UserError
 
@@ -20,7 +20,7 @@ _STUDENT_COLUMNS = ("student", "login", "id")
 
 @dataclass(frozen=True, slots=True)
 class UploadTimes:
-    """The last time of each student and exercise; exercise '' stands for all exercises."""
+    """The time of each student and exercise; exercise '' stands for all exercises."""
 
     known: Mapping[tuple[str, str], datetime]
 
@@ -32,17 +32,18 @@ class UploadTimes:
 
 def read_collected_upload_times(path: Path, roster: Roster) -> tuple[UploadTimes, list[str]]:
     """Read the times in a table, with a sentence for each unknown student. Raises `UserError`."""
-    found: dict[tuple[str, str], list[datetime]] = defaultdict(list)
+    found: dict[tuple[str, str], datetime] = {}
     problems = []
     for line in read_class_table_lines(path, ["submitted"]):
         submitted = read_class_table_moment(line.get("submitted"), line.at)
         try:
-            found[_find_student_of_upload(line, roster).student, _find_slug_of_upload(line)].append(
-                submitted
-            )
+            key = _find_student_of_upload(line, roster).student, _find_slug_of_upload(line)
         except UnknownStudent as problem:
             problems.append(str(problem))
-    return UploadTimes({key: max(times) for key, times in found.items()}), problems
+            continue
+        if found.setdefault(key, submitted) != submitted:
+            raise UserError(describe_second_time(line.at, *key))
+    return UploadTimes(found), problems
 
 
 def _find_student_of_upload(line: TableLine, roster: Roster) -> Person:

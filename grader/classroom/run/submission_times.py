@@ -63,9 +63,12 @@ def read_class_submission_times(
         except catalog.UnknownExercise as problem:
             raise UserError(f"{line.at}: {problem}") from None
         if key in found:
-            raise UserError(
-                f"{line.at}: {student} has a time for {key[1]} already: keep one of the two."
-            )
+            raise UserError(describe_second_time(line.at, *key))
         if line.submitted:
             found[key] = line.submitted
     return found, unused
+
+
+def describe_second_time(at: str, student: str, slug: str) -> str:
+    """Return the sentence on a line with another time for the same answer; '' is every exercise."""
+    return f"{at}: {student} has a time for {slug or 'all exercises'} already: keep one of the two."
