@@ -1,7 +1,12 @@
 """nbgrader's folders: a course's `submitted`, and an exchange's `inbound`."""
 
-import pytest
+import warnings
+from datetime import datetime
 
+import pytest
+from nbgrader.utils import parse_utc
+
+from grader.core.catalog import ROOT
 from tests.classes.handing import laid
 from tests.course.collected import OTHER, SLUG, collect, files, times
 
@@ -77,6 +82,19 @@ def test_what_is_not_clear_is_left_alone(tmp_path, make, options, says):
     done = collect(tmp_path, submitted, *options)
     assert (done.exit_code, says in done.output) == (1, True), done.output
     assert files(tmp_path) == {}
+
+
+def test_a_time_that_nbgrader_only_guesses_is_none_as_its_page_says(tmp_path):
+    guessed = "2027-03-03 16:00:00 Mars"
+    laid(
+        tmp_path / "submitted",
+        {f"ada/{HERE}": CELLS, f"ada/{SLUG}/timestamp.txt": guessed.encode()},
+    )
+    done = collect(tmp_path, tmp_path / "submitted")
+    assert f"ada/{SLUG} has no timestamp.txt with a time: it is not known." in done.output
+    with warnings.catch_warnings(action="ignore"):
+        assert parse_utc(guessed) == datetime(2027, 3, 3, 16)
+    assert f"`{guessed}` it takes 16:00 UTC" in (ROOT / "docs/nbgrader.md").read_text()
 
 
 def test_without_a_stamp_the_answer_is_there_and_its_time_is_not(tmp_path):
