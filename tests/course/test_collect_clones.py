@@ -46,6 +46,14 @@ def test_clones_become_submissions_with_the_times_of_the_platform(tmp_path, sour
     assert unused == []
 
 
+def test_without_a_push_list_it_is_named_as_what_would_name_the_times(tmp_path, source):
+    (source / "pushes.csv").unlink()
+    said = collect(tmp_path, source).output
+    none = "No times of submission are known: pushes.csv in the folder of clones would name them."
+    assert none in said and "--times" not in said
+    assert "clones/pushes.csv is not there: no time of submission is known. Write the" in said
+
+
 def test_what_the_push_list_names_counts_and_not_what_the_clone_was_left_at(tmp_path, source):
     first = git(source / "ben", "rev-parse", "HEAD")
     second = commit(source / "ben", {PATH: b"second"})

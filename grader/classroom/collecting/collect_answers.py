@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
-from grader.classroom.collecting import nbgrader_exchange, roster, source_kinds, submitted_times
+from grader.classroom.collecting import (
+    nbgrader_exchange,
+    pushes,
+    roster,
+    source_kinds,
+    submitted_times,
+)
 from grader.classroom.collecting.roster import Person, Roster
 from grader.classroom.collecting.source_files import (
     CollectResult,
@@ -193,11 +199,11 @@ def _describe_collected_times(
     """Say where the times of submission are; if none is known, what would name them."""
     if times:
         return f"Times of submission: {clean_submitted_name(str(folder / TIMES_TABLE_NAME))}"
-    cure = (
-        f"nbgrader's {nbgrader_exchange.TIME_STAMP_NAME} would name them."
-        if kind == "nbgrader"
-        else "ARGS='--times TABLE' names them."
-    )
+    names = {
+        "nbgrader": f"nbgrader's {nbgrader_exchange.TIME_STAMP_NAME} would name them.",
+        "repositories": f"{pushes.PUSHES_NAME} in the folder of clones would name them.",
+    }
+    cure = names.get(kind, "ARGS='--times TABLE' names them.")
     return f"No times of submission are known: {cure}"
 
 
