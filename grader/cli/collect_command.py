@@ -7,6 +7,7 @@ import typer
 
 from grader.cli.options import BELOW, Lang, parse_language_option, stop_command
 from grader.core.catalog import suggest_close_name
+from grader.core.translation import Words
 
 commands = typer.Typer()
 Clones = Annotated[Path | None, typer.Option(help="The folder of clones that get the reports.")]
@@ -64,7 +65,11 @@ def return_(
 ) -> None:
     """Return the reports: as zips, as a platform's upload takes them, or into repositories."""
     from grader.classroom.collecting import return_reports
+    from grader.classroom.run.results_folder import find_class_report_language
 
+    words = parse_language_option(lang)
+    if lang is None:  # the summary beside a report is in the report's language
+        words = Words(find_class_report_language(results) or words.language)
     if to not in return_reports.RETURN_WAYS:
         close = suggest_close_name(to, return_reports.RETURN_WAYS)
         stop_command(
@@ -73,7 +78,7 @@ def return_(
     told = return_reports.return_class_reports(
         return_reports.ReturnRequest(
             results=results, roster=roster, way=to, output=output, source=source,
-            repositories=repositories, branch=branch, dry=dry, words=parse_language_option(lang),
+            repositories=repositories, branch=branch, dry=dry, words=words,
         )
     )  # fmt: skip
     _print_collect_command(told.facts, told.open)

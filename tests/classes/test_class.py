@@ -91,6 +91,7 @@ def test_a_new_file_is_graded_and_nobody_elses(again):
 def test_a_run_that_was_not_finished_is_gone_on_with_only_when_asked(again):
     submissions, results = again
     last = json.loads((results / ".run.json").read_text())
+    assert last["language"] == "en"
     (results / ".run.json").write_text(json.dumps({**last, "finished": False}))
     refused = graded_here(submissions, results)
     assert refused.returncode == 2

@@ -1,7 +1,9 @@
 """`grader return`: every report reaches the one it is about, and nothing else is touched."""
 
 import io
+import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,18 @@ def into(tmp_path, back):
 def inside(path: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("options, han", [((), True), (("--lang", "en"), False)])
+def test_the_summary_is_in_the_language_of_the_results(tmp_path, into, options, han):
+    graded(tmp_path / "results", "ada")
+    results_folder.record_finished_class_run(tmp_path / "results", replace(RUN, language="zh"))
+    given = ["--to", "files", "--roster", str(tmp_path / "roster.csv"), *options]
+    given += ["--repositories", str(tmp_path / "clones")]
+    done = CliRunner().invoke(app, ["return", str(tmp_path / "results"), *given])
+    assert done.exit_code == 0, done.output
+    said = (tmp_path / "clones/hw1-ada-l/GRADING.md").read_text()
+    assert bool(re.search("[\u4e00-\u9fff]", said)) == han
 
 
 def test_each_student_gets_a_zip_with_their_own_report(tmp_path, back):

@@ -60,6 +60,7 @@ class ClassRequest:
             submissions=os.fspath(self.submissions.resolve()), exercises=slugs, device=self.device,
             wall=self.wall, speed=self.speed, shows=self.course.shows,
             course="" if self.course.path is None else str(self.course.path),
+            language=self.words.language,
         )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ class LastClassRun:
     speed: bool
     course: str = ""  # the course's file, if there is one
     shows: str = "open"  # what students may see
+    language: str = ""  # of the reports; '' of a run before this was recorded
     finished: bool = False
 
 
@@ -63,6 +64,14 @@ def read_last_class_run(folder: Path) -> LastClassRun:
         ) from None
     except (OSError, ValueError, TypeError, KeyError):
         raise NoResults(f"{folder / RUN_FILE} is damaged: delete it, and grade again.") from None
+
+
+def find_class_report_language(folder: Path) -> str:
+    """Return the language of the reports in this folder; '' if it is not known."""
+    try:
+        return read_last_class_run(folder).language
+    except NoResults:
+        return ""
 
 
 def list_class_report_paths(folder: Path, shows: str) -> Path:
