@@ -143,7 +143,8 @@ def replay(
     wall = parse_wall_option(isolation, read.device)
     alike = True
     with nullcontext(submission) if submission else open_class_report_answers(report) as found:
-        for sentence, same in replay_graded_report(read, seed, found, wall):
+        copied = found is not None and submission is None
+        for sentence, same in replay_graded_report(read, seed, found, wall, copied=copied):
             print(sentence)
             alike &= same
     if not alike:

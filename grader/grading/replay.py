@@ -33,11 +33,12 @@ def find_graded_report_secret(report: Report, secret: Path | None) -> str:
 
 
 def replay_graded_report(
-    report: Report, secret: str, place: Path | None, wall: Wall
+    report: Report, secret: str, place: Path | None, wall: Wall, *, copied: bool = False
 ) -> Iterator[tuple[str, bool]]:
     """Yield a sentence on each exercise, and whether its verdicts are those of the report.
 
     place   where the answers lie; if it is None, where the report found them
+    copied  whether `place` holds copies: then the file that the report names is told of
     """
     hide_grader_from_workers()
     with Nursery(wall) as nursery:
@@ -57,7 +58,8 @@ def replay_graded_report(
                 else answer_file.locate_submission(place, before.slug)
             )
             after = grade_answer(_find_replayed_exercise(before.slug), file, run)
-            differing = list(_list_replay_differences(before, after, file))
+            shown = before.path if copied else str(file)
+            differing = list(_list_replay_differences(before, after, shown))
             yield (
                 f"{before.slug}: {'; '.join(differing) or _describe_replay_match(before)}.",
                 not differing,
@@ -80,7 +82,7 @@ def _describe_replay_match(before: ExerciseReport) -> str:
 
 
 def _list_replay_differences(
-    before: ExerciseReport, after: ExerciseReport, file: Path
+    before: ExerciseReport, after: ExerciseReport, shown: str
 ) -> Iterator[str]:
     """Yield what has changed: the file, verdicts, points, and their sentences.
 
@@ -92,7 +94,11 @@ def _list_replay_differences(
         before.sha256 or before.state,
     ):
         known = f"sha256 {before.sha256[:16]}" if before.sha256 else before.state
-        yield f"{file} is not the file that was graded ({known})"
+        kept = "name the folder of that one as `--submission`, or " if before.sha256 else ""
+        yield (
+            f"{shown} is not the file that was graded ({known}): {kept}grade again, so that the "
+            "report is about this one"
+        )
         return
     if not before.sha256:  # nothing was run
         return

@@ -1,5 +1,6 @@
 """What is found out about a class once it is graded: `grader replay` and `grader diff`."""
 
+import hashlib
 import json
 
 import pytest
@@ -77,15 +78,27 @@ def test_a_replay_sees_that_something_was_handed_in_since(again):
     (submissions / "dee/ex01_softmax.py").write_text(RIGHT)
     done = here("replay", results / "students/dee/report.json")
     assert done.returncode == 1
-    assert "is not the file that was graded (missing)" in done.stdout
+    said = "dee/ex01_softmax.py is not the file that was graded (missing): grade again, so that"
+    assert said in done.stdout
 
 
 def test_a_replay_of_a_changed_answer_says_so(again):
     submissions, results = again
+    before = (submissions / "ben/ex01_softmax.py").read_bytes()
     (submissions / "ben/ex01_softmax.py").write_text(RIGHT)
     done = here("replay", results / "students/ben/report.json")
     assert done.returncode == 1
-    assert "is not the file that was graded" in done.stdout
+    digest = hashlib.sha256(before).hexdigest()[:16]
+    assert (
+        f"ex01_softmax: {submissions.name}/ben/ex01_softmax.py is not the file that was graded "
+        f"(sha256 {digest}): name the folder of that one as `--submission`, or grade again"
+    ) in done.stdout
+    kept = submissions.parent / "kept"
+    kept.mkdir()
+    (kept / "ex01_softmax.py").write_bytes(before)
+    assert (
+        here("replay", results / "students/ben/report.json", "--submission", kept).returncode == 0
+    )
 
 
 def test_whose_score_changes_is_told_and_nothing_is_written(again):
