@@ -1,6 +1,7 @@
 """The pages for people: both READMEs say the same, and what a page names is there."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ import typer
 from grader.cli.app import app
 from grader.core.catalog import ROOT
 
+ABOUT_STUDENTS = [
+    "submissions", "submissions.zip", "clones", "roster.csv", "times.csv", "submitted.csv", "results",
+    "returned", "rehearsal", "rehearsed", "similar.html", "week3/.secret",
+]  # fmt: skip
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
 TEACHING = [ROOT / f"docs/{p}.md" for p in ("instructors", "classes", "nbgrader", "packs", "scale")]
 PAGES = [ENGLISH, CHINESE, *TEACHING, ROOT / ".devcontainer/README.md"]
@@ -31,6 +36,18 @@ def code(page: Path) -> list[list[str]]:
     blocks = re.findall(r"```\w*\n(.*?)```", text(page), re.DOTALL)
     plain = (re.sub(r'TOKENS=".*?"', "", re.sub(r" +# .*", "", block)) for block in blocks)
     return [[line.rstrip() for line in block.splitlines()] for block in plain]
+
+
+def test_git_passes_over_what_the_commands_of_the_pages_write_about_students():
+    def git(*arguments: str, content: str = "") -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, input=content, capture_output=True, text=True).stdout
+
+    if not (ROOT / ".git").exists():
+        pytest.skip("This is no clone.")
+    names = "\n".join(f"{name}/x" if "." not in name else name for name in ABOUT_STUDENTS)
+    assert git("check-ignore", "--no-index", "--stdin", content=names).split() == names.split()
+    assert git("ls-files", "--ignored", "--cached", "--exclude-standard") == ""
 
 
 def rows(page: Path) -> list[tuple[str, str]]:
