@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from grader.classroom.course.course_file import write_course_toml
 from grader.classroom.course.settings import COURSE_FILE, NO_COURSE, ChosenExercise, CourseSettings
@@ -87,15 +87,7 @@ def release_course(
 
     An existing gradebook and existing submissions stay as they are.
     """
-    try:
-        import nbgrader  # noqa: F401
-    except ImportError:
-        cure = f"{build_pip_install_command('nbgrader')}, or `make release`, which does that."
-        raise CannotRelease(f"nbgrader is not installed: {cure}") from None
-    if terms.sealed and find_spec("safetensors") is None:
-        raise CannotRelease(
-            f"safetensors is not installed: {build_pip_install_command('safetensors')}"
-        )
+    _check_release_possible(exercises, terms)
     course = out / COURSE
     course.mkdir(parents=True, exist_ok=True)
     secret = load_grading_secret(course)
@@ -122,6 +114,29 @@ def release_course(
     yield "for Gradescope", out / GRADESCOPE
 
 
+def _check_release_possible(exercises: Sequence[Exercise], terms: ReleaseTerms) -> None:
+    """Raise `CannotRelease` for what is known to be missing before anything is written."""
+    try:
+        import nbgrader  # noqa: F401
+    except ImportError:
+        cure = f"{build_pip_install_command('nbgrader')}, or `make release`, which does that."
+        raise CannotRelease(f"nbgrader is not installed: {cure}") from None
+    if terms.sealed and find_spec("safetensors") is None:
+        raise CannotRelease(
+            f"safetensors is not installed: {build_pip_install_command('safetensors')}"
+        )
+    if terms.sealed:
+        from grader.release.sealed import record_cases
+
+        reasons = [(e.slug, record_cases.explain_unsealable_exercise(e)) for e in exercises]
+        if all(why for _, why in reasons):
+            _refuse_to_seal([": ".join(one) for one in reasons])
+
+
+def _refuse_to_seal(reasons: Sequence[str]) -> NoReturn:
+    raise CannotRelease(f"Nothing can be sealed. {'. '.join(reasons)}.")
+
+
 def _release_course_toml(exercises: Sequence[Exercise], terms: ReleaseTerms) -> str:
     """Return the students' course.toml: the released exercises, without anybody's extension."""
     if terms.course.path is None:
@@ -145,7 +160,7 @@ def _release_sealed_bundle(
     recorded = list(record_cases.record_all_sealed_cases(exercises, seed))
     without = [": ".join(one) for one in recorded if isinstance(one, tuple)]
     if len(without) == len(recorded):
-        raise CannotRelease(f"Nothing can be sealed. {'. '.join(without)}.")
+        _refuse_to_seal(without)
     yield from (("not sealed", why) for why in without)
     stored = {one.slug for one in recorded if isinstance(one, record_cases.Recorded)}
     text = _release_course_toml([e for e in exercises if e.slug in stored], terms)

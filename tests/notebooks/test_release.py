@@ -11,7 +11,9 @@ import zipfile
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
+from typer.testing import CliRunner
 
+from grader.cli.app import app
 from grader.core import catalog
 from grader.core.translation import Words
 from grader.judging import suite_runner
@@ -242,6 +244,14 @@ def test_without_nbgrader_there_is_a_sentence(tmp_path):
     said = run(sys.executable, "-c", blocked, cwd=catalog.ROOT, fails=True)
     assert "nbgrader is not installed" in said
     assert "Traceback" not in said
+
+
+def test_what_cannot_be_sealed_is_refused_before_anything_is_written(tmp_path):
+    done = CliRunner().invoke(app, ["release", "ex17", "--sealed", "-o", str(tmp_path / "out")])
+    assert (done.exit_code, done.stdout) == (2, "")
+    says = "Nothing can be sealed. ex17_bug_hunt: its checks need the catalogue of mistakes."
+    assert done.stderr.strip() == says
+    assert not (tmp_path / "out").exists()
 
 
 def test_it_can_be_asked_for_from_any_folder(tmp_path, monkeypatch):

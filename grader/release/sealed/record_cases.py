@@ -86,16 +86,22 @@ def record_sealed_exercise_safely(slug: str, seed: str) -> Recorded | tuple[str,
         return slug, str(why)
 
 
+def explain_unsealable_exercise(exercise: Exercise) -> str:
+    """Return why an exercise cannot be sealed here; '' if that has to be tried."""
+    if exercise.hunts:
+        return "its checks need the catalogue of mistakes"
+    lacking = requirements.find_unmet_worker_requirement(
+        requirements.list_worker_requirements(exercise, on_cuda=False)
+    )
+    return f"it {lacking}" if lacking else ""
+
+
 def record_sealed_exercise(exercise: Exercise, seed: str) -> Recorded:
     """Record the cases of an exercise, in a process of its own; raise `CannotSeal` if it fails."""
     from safetensors.torch import save
 
-    if exercise.hunts:
-        raise CannotSeal("its checks need the catalogue of mistakes")
-    if lacking := requirements.find_unmet_worker_requirement(
-        requirements.list_worker_requirements(exercise, on_cuda=False)
-    ):
-        raise CannotSeal(f"it {lacking}")
+    if why := explain_unsealable_exercise(exercise):
+        raise CannotSeal(why)
     answers = load_answers_to_seal(exercise)
     suite_imports.make_suite_pack_importable(exercise)
     recorder = _replace_reference_to_seal(list_modules_to_seal([exercise]))
