@@ -73,7 +73,8 @@ LEFT = [
     ("a name that plays another's", [(f"王伟_1_assignsubmission_file_2_assignsubmission_file/{NAME}", ANSWER)],
      NAMED, "may be of several students"),
     ("a student's name that is another's login", [(f"ben/{NAME}", ANSWER)],
-     "student,login\nben,b\nzoe,ben\n", "ben may be of ben, zoe"),
+     "student,login\nben,b\nzoe,ben\n",
+     "ben may be of ben, zoe: it was left alone. Let only one of them have ben in the roster."),
     ("a link", [(of_kind(f"b_12_1_{NAME}", stat.S_IFLNK), b"/etc/passwd")], ROSTER, "is a link"),
     ("a way out", [(f"../../b_12_1_{NAME}", ANSWER)], ROSTER, ".. belongs to nobody"),
     ("a zip in a zip", [("b_12_1_a.zip", zipped(("b.zip", zipped((NAME, ANSWER)))))], ROSTER,
@@ -108,6 +109,23 @@ def test_a_copy_beside_the_answer_is_not_said_to_be_taken(tmp_path):
     assert files(tmp_path) == {f"ben/{NAME}": ANSWER}
     assert "was taken as" not in done.output
     assert f"ben: ben/{SLUG} (1).py is no answer to an exercise." in done.output
+
+
+def test_the_cure_for_namesakes_helps(tmp_path):
+    roster = "student,name\nada,Ada Lovelace\nada2,Ada Lovelace\n"
+    ours = [f"Ada Lovelace_{number}_assignsubmission_file" for number in (57, 58)]
+    laid(tmp_path / "all", {f"{folder}/{NAME}": ANSWER for folder in ours})
+    done = collect(tmp_path, tmp_path / "all", roster=roster)
+    assert (
+        "Ada Lovelace_57 may be of ada, ada2: it was left alone. Look who it is, unpack the zip, "
+        "and write the roster's `student` in the place of Ada Lovelace in this name."
+    ) in done.output
+    for folder, student in zip(ours, ("ada2", "ada"), strict=True):
+        renamed = folder.replace("Ada Lovelace", student)
+        (tmp_path / "all" / folder).rename(tmp_path / "all" / renamed)
+    done = collect(tmp_path, tmp_path / "all", roster=roster)
+    assert done.exit_code == 0, done.output
+    assert files(tmp_path) == {f"ada/{NAME}": ANSWER, f"ada2/{NAME}": ANSWER}
 
 
 def test_each_file_of_canvas_has_a_number_of_its_own(tmp_path):

@@ -166,6 +166,22 @@ def test_a_mark_above_the_maximum_which_moodle_would_skip_is_a_sentence(tmp_path
     assert [row[4] for row in rows[1:]] == ["", "5.00", "5.00"]
 
 
+def test_the_cure_for_namesakes_in_a_worksheet_helps(tmp_path, returned):
+    (tmp_path / "alike.csv").write_text("student,name\nada,Ada Lovelace\nben,Ada Lovelace\n")
+    alike = WORKSHEET.rpartition("Participant 59")[0].replace("王伟", "Ada Lovelace")
+    (tmp_path / "Grades.csv").write_text(alike)
+    done = returned("moodle", tmp_path / "Grades.csv", "ada", "ben", roster="alike.csv")
+    cure = "Look who it is, and write the roster's `student` in the place of Ada Lovelace here."
+    assert done.output.count(f"Ada Lovelace may be of ada, ben: it was left alone. {cure}") == 2
+    mended = alike.replace("57,Ada Lovelace", "57,ben").replace("58,Ada Lovelace", "58,ada")
+    (tmp_path / "Grades.csv").write_text(mended)
+    done = returned("moodle", tmp_path / "Grades.csv", "ada", "ben", roster="alike.csv")
+    assert done.exit_code == 0, done.output
+    found = inside(tmp_path / "returned/moodle.zip")
+    pages = {path.split("_")[1]: page for path, page in found.items() if "html" in path}
+    assert pages == {"57": b"<p>of ben</p>", "58": b"<p>of ada</p>"}
+
+
 @pytest.mark.parametrize("change", [str.lower, str.upper, lambda text: text.capitalize()])
 def test_the_names_of_the_columns_are_read_in_any_case(tmp_path, returned, change):
     head, rows = WORKSHEET.split("\n", 1)

@@ -64,7 +64,10 @@ def _collect_found_assignments(
 
 def _find_collected_student(roster: Roster, name: str) -> Person:
     return find_roster_student(
-        roster.known_as(name, "student", "login", "id"), clean_submitted_name(name), _ROSTER_CURE
+        roster.known_as(name, "student", "login", "id"),
+        clean_submitted_name(name),
+        _ROSTER_CURE,
+        f"Let only one of them have {clean_submitted_name(name)} in the roster.",
     )
 
 

@@ -91,8 +91,12 @@ class _Participant:
         """Return the student of this row. Raises `UnknownStudent` with a sentence."""
         if not re.search(r"\d+$", self.fields.get("identifier", "")):
             raise UnknownStudent(f"{self.shown}: there is no number in the column Identifier.")
-        cure = f"Write {clean_submitted_name(self.name)} into the roster: as name."
-        return find_roster_student(known.known_as(self.name, *MOODLE_COLUMNS), self.shown, cure)
+        name = clean_submitted_name(self.name)
+        return find_roster_student(
+            known.known_as(self.name, *MOODLE_COLUMNS), self.shown,
+            f"Write {name} into the roster: as name.",
+            f"Look who it is, and write the roster's `student` in the place of {name} here.",
+        )  # fmt: skip
 
 
 def return_to_platform(

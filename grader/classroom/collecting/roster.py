@@ -12,6 +12,7 @@ from grader.core.errors import UserError
 from grader.submission.handed_files import clean_submitted_name, is_handed_in_accidentally
 
 _PLATFORM_COLUMNS = ("login", "id", "name", "repository")
+_MAX_TOLD_LINES = 10  # of a roster of which no line can be taken
 _MAX_NAME_BYTES = 200  # file systems take 255, and `.zip` may be added
 
 
@@ -46,11 +47,16 @@ class UnknownStudent(Exception):
     """Raised if a name belongs to no student, or to several; the message is a sentence."""
 
 
-def find_roster_student(found: Sequence[Person], what: str, cure: str) -> Person:
-    """Return the only student in `found`; raise `UnknownStudent` if there is none, or several."""
+def find_roster_student(
+    found: Sequence[Person], what: str, cure: str, namesakes: str = ""
+) -> Person:
+    """Return the only student in `found`; raise `UnknownStudent` if there is none, or several.
+
+    namesakes  the cure where there are several, if it is another one
+    """
     if len(found) > 1:
         names = ", ".join(clean_submitted_name(person.student) for person in found)
-        raise UnknownStudent(f"{what} may be of {names}: it was left alone. {cure}")
+        raise UnknownStudent(f"{what} may be of {names}: it was left alone. {namesakes or cure}")
     if not found:
         raise UnknownStudent(f"{what} belongs to nobody in the roster: it was left alone. {cure}")
     return found[0]
@@ -73,6 +79,8 @@ def read_class_roster(path: Path) -> tuple[Roster, list[str]]:
     people = [found[0][1] for found in alike.values() if len(found) == 1]
     problems += [_describe_roster_duplicate(found) for found in alike.values() if len(found) > 1]
     problems += _describe_shared_roster_names(people)
+    if not alike and problems:
+        raise UserError("\n".join(problems[:_MAX_TOLD_LINES]))
     if not alike:
         raise UserError(f"{path} names no student: write a line for each, below student,login,id.")
     return Roster(people=people), problems

@@ -49,6 +49,16 @@ class UploadKey:
             f"{' or '.join(self.columns)}."
         )
 
+    @property
+    def cure_of_namesakes(self) -> str:
+        value = clean_submitted_name(self.value)
+        if self.columns == MOODLE_COLUMNS:  # whose number says nothing about the student
+            return (
+                f"Look who it is, unpack the zip, and write the roster's `student` in the place "
+                f"of {value} in this name."
+            )
+        return f"Let only one of them have {value} in the roster."
+
 
 def collect_upload_parcels(
     place: Path, roster: Roster, times: UploadTimes, until: datetime | None, told: CollectResult
@@ -97,7 +107,9 @@ def _show_upload_key(key: UploadKey) -> str:
 
 
 def _find_collected_uploader(roster: Roster, key: UploadKey) -> Person:
-    return find_roster_student(roster.known_as(key.value, *key.columns), key.shown, key.cure)
+    return find_roster_student(
+        roster.known_as(key.value, *key.columns), key.shown, key.cure, key.cure_of_namesakes
+    )
 
 
 def _list_collected_uploads(place: Path, told: CollectResult) -> Iterator[StudentFile]:
