@@ -21,6 +21,7 @@ _SLUG_PATTERN = re.compile(r"ex\d\d(_[a-z0-9]+)+")
 _TODO_PATTERN = re.compile(r"\bTODO\b[:：]?\s*(.*)")
 # Of what stands behind TODO: the end of its sentence, or of the string that it is in.
 _TODO_END = re.compile(r"[.!?](?=\s)|[。！？]|[\"'](?=\s*(?:[])},]|$))|\"\"\"")
+_FIRST_OF_PACK = 50  # as docs/packs.md says; the numbers before are ours
 _SUFFIXES_WITH_TODO = (".py", ".toml", ".cu")
 
 
@@ -73,7 +74,8 @@ def _check_new_exercise_slug(slug: str, pack: Path | None) -> None:
         name[:4]: name for name in [*suites, *(e.slug for e in catalog.list_catalog_exercises())]
     }
     if slug[:4] in taken:
-        free = next((n for n in range(100) if f"ex{n:02}" not in taken and n > int(slug[2:4])), 0)
+        first = max(int(slug[2:4]) + 1, 0 if pack is None else _FIRST_OF_PACK)
+        free = next((n for n in range(first, 100) if f"ex{n:02}" not in taken), 0)
         another = f"ex{free:02}{slug[4:]}" if free else "a number that is free"
         raise CannotWrite(f"{slug[:4]} is {taken[slug[:4]]}: take {another}.")
 

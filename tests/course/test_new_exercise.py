@@ -28,8 +28,8 @@ def run(*command: object):
         ("ex97_", "such as ex18_alibi."),
         ("ex97_../x", "such as ex18_alibi."),
         ("ex97_alibi\n", "such as ex18_alibi."),
-        ("ex02_masking", "ex02 is ex02_masking: take ex18_masking."),
-        ("ex02_other", "ex02 is ex02_masking: take ex18_other."),
+        ("ex02_masking", "ex02 is ex02_masking: take ex50_masking."),
+        ("ex02_other", "ex02 is ex02_masking: take ex50_other."),
     ],
 )
 def test_a_name_that_cannot_be_taken_is_a_sentence(name, says, tmp_path):
@@ -37,6 +37,10 @@ def test_a_name_that_cannot_be_taken_is_a_sentence(name, says, tmp_path):
     assert done.exit_code == 2
     assert says in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exercise_of_ours_is_to_take_the_next_number_of_ours():
+    assert "ex02 is ex02_masking: take ex18_other." in run("ex02_other").stderr
 
 
 def test_without_a_name_it_asks_for_one():
