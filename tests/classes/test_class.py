@@ -156,8 +156,12 @@ def test_a_spreadsheet_may_have_saved_the_points(again):
     "line, says",
     [
         ("ben,ex77,2,why", "line 2: There is no exercise called 'ex77'"),
-        ("ben,ex01,two,why", "line 2: 'two' is no whole number of points."),
-        ("ben,ex01", "line 2: '' is no whole number of points."),
+        ("ben,ex01,two,why", "line 2: 'two' is no whole number of points: write one, such as"),
+        (
+            "ben,ex01,1.5,why",
+            "line 2: '1.5' is no whole number of points: write one, such as 2 or -2.",
+        ),
+        ("ben,ex01", "line 2: '' is no whole number of points: write one, such as 2 or -2."),
     ],
 )
 def test_points_that_cannot_be_given_get_a_sentence(again, line, says):

@@ -56,7 +56,9 @@ def _read_class_adjustment(line: TableLine) -> tuple[str, str, Adjustment]:
     except catalog.UnknownExercise as problem:
         raise UserError(f"{line.at}: {problem}") from None
     except ValueError:
-        raise UserError(f"{line.at}: {points!r} is no whole number of points.") from None
+        raise UserError(
+            f"{line.at}: {points!r} is no whole number of points: write one, such as 2 or -2."
+        ) from None
 
 
 def _sum_class_adjustments(one: Adjustment, other: Adjustment) -> Adjustment:
