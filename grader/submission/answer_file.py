@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.core.catalog import find_catalog_suffix
-from grader.core.records import Submission
+from grader.core.catalog import find_catalog_suffix, list_catalog_names
+from grader.core.records import Exercise, Submission
 from grader.submission.handed_files import MAX_ANSWER_BYTES
 from grader.submission.line_names import unify_submission_line_ends
 from grader.submission.notebook_cells import MAX_FILE_BYTES as MAX_NOTEBOOK
@@ -130,6 +130,24 @@ def is_submission_text_untouched(source: str) -> bool:
     return (
         first.startswith(("# Skeleton", "// Skeleton")) and digest_submitted_skeleton(body) in first
     )
+
+
+def is_submission_content_untouched(content: bytes, exercise: Exercise, name: str) -> bool:
+    """Return whether these are the bytes of a skeleton or a notebook that nobody has changed.
+
+    name  the file's; its line ends may be those of any system
+    """
+    if name.endswith(".ipynb"):
+        asked = list_catalog_names(exercise)
+        try:
+            return not _extract_notebook_submission(content, asked, exercise.suffix)["source"]
+        except UnreadableFile:
+            return False
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return is_submission_text_untouched(unify_submission_line_ends(text))
 
 
 def locate_lesson_of_submission(slug: str, language: str = "en") -> str:

@@ -1,7 +1,7 @@
 """Names of handed-in files, made safe to print, and the limits of their sizes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from grader.worker.parent.harmless_text import clean_worker_text
 
@@ -29,6 +29,9 @@ _LIMITS_AND_SENTENCES = {  # by the suffix: how large, and what is said beyond t
 # What browsers, systems and platforms put behind the name of a file that is there already.
 _RENAMED_ENDING = re.compile(r"(?:[\s_.-]*+(?:\(\d{1,3}\)|\d{1,3}|v\d{1,3}|copy|kopie|副本))*+\s*+")
 _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
+# What a course hands out, sealed or not; the whole project has `tests` too.
+BUNDLE_MARKS = ("exercises", "notebooks", "AI-POLICY.md")  # the top of a bundle holds one of them
+BUNDLE_FOLDERS = ("docs", "grader", "reference", "stored", "tests")  # without answers of students
 
 
 def clean_submitted_name(name: str) -> str:
@@ -50,6 +53,23 @@ def is_handed_in_accidentally(name: str) -> bool:
     """Return whether a file was handed in by accident: a hidden one, or one that systems leave."""
     hidden = name.startswith(".") and name not in (".", "..")
     return hidden or name in _LEFT_BY_MACHINES
+
+
+def list_bundle_tops(paths: Iterable[str]) -> frozenset[tuple[str, ...]]:
+    """Return the folders that hold a bundle, each by its parts, among files with these paths."""
+    split = [path.split("/") for path in paths]
+    return frozenset(
+        tuple(parts[:n]) for parts in split for n, part in enumerate(parts) if part in BUNDLE_MARKS
+    )
+
+
+def is_bundle_file(path: str, tops: Container[tuple[str, ...]]) -> bool:
+    """Return whether the course handed out the file at `path`, which is no student's answer.
+
+    tops  the folders that hold a bundle
+    """
+    parts = path.split("/")
+    return any(part in BUNDLE_FOLDERS and tuple(parts[:n]) in tops for n, part in enumerate(parts))
 
 
 def list_renamed_answers(names: Iterable[str], slug: str, suffixes: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 
+from grader.core import catalog
 from grader.submission.handed_files import MAX_ANSWER_BYTES, MAX_ZIP_BYTES
 from grader.submission.zip_entries import MAX_ENTRIES
 from tests.classes.handing import (
@@ -28,6 +29,8 @@ from tests.classes.handing import (
 OTHER = f"{SLUGS[1]}.py"
 GOOD = zipped((PY, ANSWER))
 STORED = zipped((PY, ANSWER), method=zipfile.ZIP_STORED)
+CELLS = b'{"cells": [{"cell_type": "code", "source": "def softmax(x, dim=-1):\\n    return x"}]}'
+UNTOUCHED = b'{"cells": []}'
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,57 @@ def test_a_notebook_in_a_zip_counts_beside_a_skeleton(tmp_path):
 def test_of_a_bundle_its_exercises_count(tmp_path):
     bob = of_zip(tmp_path, zipped((f"b/reference/{PY}", b"other"), (f"b/exercises/{PY}", ANSWER)))
     assert bob.answers[0].content == ANSWER
+
+
+def test_the_references_file_is_no_answer_where_the_exercises_are_left_out(tmp_path):
+    bob = of_zip(
+        tmp_path, zipped((f"b/reference/{PY}", b"other"), (f"b/notebooks/{NOTEBOOK}", CELLS))
+    )
+    assert (bob.answers[0].name, bob.answers[0].content) == (NOTEBOOK, CELLS)
+
+
+def test_the_courses_own_solution_is_no_answer_and_a_students_is(tmp_path):
+    solution = (catalog.ROOT / "solutions" / PY).read_bytes()
+    skeleton = (f"b/exercises/{PY}", SKELETON)
+    assert (
+        of_zip(tmp_path, zipped(skeleton, (f"b/solutions/{PY}", solution))).answers[0].content
+        == SKELETON
+    )
+    assert (
+        of_zip(tmp_path, zipped(skeleton, (f"b/solutions/{PY}", ANSWER))).answers[0].content
+        == ANSWER
+    )
+
+
+TWICE = [
+    ("an answer at the top beside a skeleton", PY, (PY, ANSWER), (f"exercises/{PY}", SKELETON), ANSWER),
+    ("a skeleton from Windows", PY, (PY, ANSWER), (f"exercises/{PY}", SKELETON.replace(b"\n", b"\r\n")), ANSWER),
+    ("an answer in another folder", PY, (f"b/hw1/{PY}", ANSWER), (f"b/exercises/{PY}", SKELETON), ANSWER),
+    ("a skeleton at the top", PY, (PY, SKELETON), (f"exercises/{PY}", ANSWER), ANSWER),
+    ("two skeletons", PY, (PY, SKELETON), (f"exercises/{PY}", SKELETON), SKELETON),
+    ("one text", PY, (PY, ANSWER), (f"exercises/{PY}", ANSWER.replace(b"\n", b"\r\n")), ANSWER),
+    ("a notebook beside an untouched one", NOTEBOOK, (NOTEBOOK, CELLS), (f"notebooks/{NOTEBOOK}", UNTOUCHED), CELLS),
+    ("two begun files", PY, (PY, ANSWER), (f"exercises/{PY}", b"other"), None),
+    ("two begun notebooks", NOTEBOOK, (NOTEBOOK, CELLS), (f"notebooks/{NOTEBOOK}", CELLS + b" "), None),
+    ("two begun files and a skeleton", PY, (f"a/{PY}", ANSWER), (f"b/{PY}", b"other"), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, first, second, content", [t[1:] for t in TWICE], ids=[t[0] for t in TWICE])  # fmt: skip
+def test_a_skeleton_never_wins_and_of_two_begun_files_none_is_guessed(
+    tmp_path, name, first, second, content
+):
+    more = [] if content or name == NOTEBOOK else [(f"notebooks/{PY}", SKELETON)]
+    answer = of_zip(tmp_path, zipped(first, second, *more)).answers[0]
+    assert answer.content == (content or b"")
+    said = f"{name} is there more than once ({first[0]}, {second[0]}): hand in one."
+    assert answer.sentence == ("" if content else said)
+
+
+def test_a_skeleton_does_not_hide_an_answer_that_cannot_be_read(tmp_path):
+    linked = (of_kind(PY, stat.S_IFLNK | 0o777), b"/etc/passwd")
+    answer = of_zip(tmp_path, zipped(linked, (f"exercises/{PY}", SKELETON))).answers[0]
+    assert (answer.content, answer.sentence) == (b"", f"{PY} {A_LINK}")
 
 
 OUT = "leads out of its zip: pack it again from its own folder."
@@ -105,9 +159,9 @@ REFUSED = {
     "a bomb that says that it is large already": (
         patched(patched(GOOD, "unpacked", 0xFFFFFFF0), "packed", 0xFFFFFFF0), f"{PY} {RATIO}"),
     "twice at different depths": (
-        zipped((f"hw/{PY}", ANSWER), (PY, ANSWER)),
+        zipped((f"hw/{PY}", ANSWER), (PY, b"other")),
         f"{PY} is there more than once (hw/{PY}, {PY}): hand in one."),
-    "twice the same": (
+    "twice at one place": (
         zipped((PY, ANSWER), (PY, b"other")),
         f"{PY} is there more than once ({PY}, {PY}): hand in one."),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from datetime import datetime
 import pytest
 
 from grader.classroom.run.submission_times import read_class_submission_times
+from grader.core import catalog
 from tests.course.collected import (
     ANSWER,
     AT,
@@ -204,3 +205,25 @@ def test_an_empty_repository_has_a_sentence(tmp_path, source):
     git(source / "eve", "init", "-q")
     pushes(source, f"hw1-ada-l,{AT},", f"ben,{AT},", f"eve,{AT},")
     assert "eve is empty, or its HEAD cannot be read" in collect(tmp_path, source).output
+
+
+SKELETON = (catalog.ROOT / "exercises" / f"{SLUG}.py").read_bytes()
+
+
+def test_an_untouched_skeleton_in_a_clone_never_wins(tmp_path, source):
+    for name, path in (("ben", f"{SLUG}.py"), ("hw1-ada-l", f"hw1/{SLUG}.py")):
+        commit(source / name, {PATH: SKELETON, path: b"right"})
+    done = collect(tmp_path, source)
+    assert done.exit_code == 0, done.output
+    assert files(tmp_path) == {f"ada/{SLUG}.py": b"right", f"ben/{SLUG}.py": b"right"}
+
+
+def test_of_two_begun_files_in_a_clone_none_is_guessed(tmp_path, source):
+    commit(source / "ben", {f"{SLUG}.py": b"right"})
+    commit(source / "hw1-ada-l", {f"{SLUG}.py": ANSWER})
+    done = collect(tmp_path, source)
+    assert done.exit_code == 1
+    assert (
+        f"ben: {SLUG}.py is there more than once ({SLUG}.py, {PATH}): hand in one." in done.output
+    )
+    assert files(tmp_path) == {f"ada/{SLUG}.py": ANSWER}

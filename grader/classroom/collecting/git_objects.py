@@ -23,6 +23,8 @@ from grader.classroom.run.answer_contents import is_student_answer
 from grader.classroom.run.answer_files import StudentFile
 from grader.submission.answer_file import UnreadableFile
 from grader.submission.handed_files import (
+    BUNDLE_FOLDERS,
+    BUNDLE_MARKS,
     clean_submitted_name,
     describe_submitted_link,
     describe_too_large_submission,
@@ -48,7 +50,7 @@ class CloneObjects:
     def files(self, commit: str) -> list[StudentFile]:
         """Return the files of a commit that may be answers; they can be read until git ends.
 
-        In a bundle as it was handed out, only the folders of answers are read: the
+        In a bundle as it was handed out, the course's own folders are not read: the
         reference's files have the same names.
         """
         found, looked = [], 0
@@ -62,11 +64,11 @@ class CloneObjects:
                     "a repository of their own."
                 )
             entries = list(self._tree_entries(tree))
-            is_bundle = not folder and any(e[:2] == (_FOLDER_MODE, "exercises") for e in entries)
+            is_bundle = any(name in BUNDLE_MARKS for _, name, _ in entries)
             for mode, name, id in entries:
                 if is_handed_in_accidentally(name):
                     continue
-                if mode == _FOLDER_MODE and is_bundle and f"{name}/" not in _ANSWER_FOLDERS:
+                if mode == _FOLDER_MODE and is_bundle and name in BUNDLE_FOLDERS:
                     continue
                 if mode == _FOLDER_MODE:
                     waiting.append((f"{folder}{name}/", id))

@@ -4,7 +4,7 @@ import base64
 import sys
 import zipfile
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ def unpack_student_files(content: bytes, shown: str) -> list[StudentFile]:
     """
     left = zip_entries.MAX_UNPACKED_BYTES
 
+    @cache  # a file is read more than once, but counts once towards the limit
     def unpack(number: int) -> bytes:
         nonlocal left
         found = _ask_class_archive_reader("unzipped", content, shown, number=number, left=left)

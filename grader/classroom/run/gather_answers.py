@@ -19,7 +19,7 @@ from grader.classroom.run.answer_contents import (
 from grader.classroom.run.answer_files import StudentFile, is_student_folder
 from grader.core import catalog
 from grader.core.records import Exercise
-from grader.submission.answer_file import UnreadableFile, is_submission_text_untouched
+from grader.submission.answer_file import UnreadableFile, is_submission_content_untouched
 from grader.submission.handed_files import (
     clean_submitted_name,
     is_handed_in_accidentally,
@@ -160,7 +160,7 @@ def _choose_student_answer(exercise: Exercise, found: Contents) -> HandedAnswer:
     handed = _read_student_answer(exercise, script, found.place)
     return (
         _read_student_answer(exercise, notebook, found.place)
-        if _is_student_content_untouched(handed.content)
+        if is_submission_content_untouched(handed.content, exercise, handed.name)
         else handed
     )
 
@@ -182,15 +182,6 @@ def _read_student_answer(exercise: Exercise, file: StudentFile | None, place: st
         )
     name = f"{slug}{PurePosixPath(file.name).suffix.lower()}"  # even if it has a copy's name
     return HandedAnswer(slug=slug, name=name, path=path, content=content)
-
-
-def _is_student_content_untouched(content: bytes) -> bool:
-    """Return whether these are the bytes of a skeleton, with the line ends of any system."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return is_submission_text_untouched(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _write_student_notes(found: Contents, answers: Sequence[HandedAnswer]) -> tuple[str, ...]:
