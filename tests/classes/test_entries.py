@@ -132,6 +132,8 @@ def test_a_file_with_a_copys_name_is_graded_if_there_is_no_other(tmp_path):
 def test_of_several_files_with_a_copys_name_none_is_guessed(tmp_path, names, content, sentence):
     stem = PY.removesuffix(".py")
     laid(tmp_path, {f"bob/{name.format(stem)}": ANSWER for name in names})
-    answer = gather_student_answers(tmp_path / "bob", EXERCISES).answers[0]
+    bob = gather_student_answers(tmp_path / "bob", EXERCISES)
+    answer = bob.answers[0]
     assert (answer.content, answer.sentence) == (content, sentence.format(stem))
+    assert "hand in one" not in sentence or bob.notes == ()
     assert not answer.content or answer.path.endswith(names[0].format(stem))

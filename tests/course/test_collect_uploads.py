@@ -189,3 +189,13 @@ def test_a_source_that_is_no_zip_is_a_sentence(tmp_path, content):
     done = collect(tmp_path, tmp_path / "all.zip")
     assert (done.exit_code, "cannot be opened as a zip" in done.output) == (2, True)
     assert not (tmp_path / "submissions").exists()
+
+
+def test_two_copies_of_an_answer_have_one_sentence(tmp_path):
+    names = [f"ben/{SLUG} ({n}).py" for n in (1, 2)]
+    laid(tmp_path / "all", dict.fromkeys(names, ANSWER))
+    done = collect(tmp_path, tmp_path / "all")
+    told = [line for line in done.output.splitlines() if "(1)" in line]
+    assert len(told) == 1, done.output
+    assert f"{NAME} was not handed in, but {names[0]}, {names[1]}: hand in one" in told[0]
+    assert "Did you mean" not in done.output

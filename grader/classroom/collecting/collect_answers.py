@@ -221,13 +221,15 @@ def _describe_collected_names(parcel: Parcel, taken: Mapping[str, str]) -> list[
 
     taken  by the path of a file with a copy's name: the name of the answer that it was taken as
     """
-    sentences = []
+    sentences, copies = [], parcel.contents.list_all_copies()
     for file in parcel.contents.files:
         if file.path in taken:
             sentences.append(
                 f"{file.shown} was taken as {taken[file.path]}: look whether that is right."
             )
-        elif has_collected_answer_suffix(file.name) and not is_student_answer(file.name):
+        elif file.path in copies or is_student_answer(file.name):
+            continue
+        elif has_collected_answer_suffix(file.name):
             problem = describe_student_file_problem(file)
             sentences += [problem] if problem.endswith("?") else []
     return sentences

@@ -57,10 +57,17 @@ class Contents:
         names = list_renamed_answers([file.name for file in self.own], slug, (plain, ".ipynb"))
         return [file for file in self.own if file.name in names]
 
+    def list_all_copies(self) -> set[str]:
+        """Return the paths of the files with a copy's name of any answer."""
+        slugs = [exercise.slug for exercise in catalog.list_catalog_exercises()]
+        return {file.path for slug in slugs for file in self.list_copies(slug)}
+
     def _find_renamed(self, name: str) -> list[StudentFile]:
         """Return the only file with a copy's name of this answer, or a problem if there are two."""
         slug, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
         found = self.list_copies(slug)
+        if len(found) > 1 and suffix == ".ipynb":
+            return []  # the plain file's sentence names them
         if len(found) > 1:
             shown = f"{found[0].shown}, {found[1].shown}"
             says = f"{name} was not handed in, but {shown}: hand in one, as {name}."

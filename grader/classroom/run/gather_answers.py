@@ -189,10 +189,11 @@ def _write_student_notes(found: Contents, answers: Sequence[HandedAnswer]) -> tu
     told = {answer.sentence for answer in answers}
     paths = {answer.path: answer.name for answer in answers if answer.content}
     graded = {f.name: paths[p] for f in found.files if (p := f"{found.place}/{f.shown}") in paths}
+    copies = found.list_all_copies()  # graded, or named by an answer's sentence
     odd = [
         f
         for f in found.files
-        if f.problem not in {"", *told} or not (is_student_answer(f.name) or f.name in graded)
+        if f.problem not in {"", *told} or not (is_student_answer(f.name) or f.path in copies)
     ]
     first = [*found.notes, *_write_student_notebook_notes(found, answers)]
     first += [
