@@ -137,7 +137,7 @@ def is_submission_content_untouched(content: bytes, exercise: Exercise, name: st
 
     name  the file's; its line ends may be those of any system
     """
-    if name.endswith(".ipynb"):
+    if name.lower().endswith(".ipynb"):
         asked = list_catalog_names(exercise)
         try:
             return not _extract_notebook_submission(content, asked, exercise.suffix)["source"]

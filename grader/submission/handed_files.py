@@ -32,6 +32,10 @@ _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
 # What a course hands out, sealed or not; the whole project has `tests` too.
 BUNDLE_MARKS = ("exercises", "notebooks", "AI-POLICY.md")  # the top of a bundle holds one of them
 BUNDLE_FOLDERS = ("docs", "grader", "reference", "stored", "tests")  # without answers of students
+_BUNDLE_FILES = (  # at its top
+    "AI-POLICY.md", "LICENSE", "Makefile", "README.md", "README.zh-CN.md", "SEALED.md",
+    "constraints.txt", "course.toml", "pyproject.toml",
+)  # fmt: skip
 
 
 def clean_submitted_name(name: str) -> str:
@@ -68,8 +72,11 @@ def is_bundle_file(path: str, tops: Container[tuple[str, ...]]) -> bool:
 
     tops  the folders that hold a bundle
     """
-    parts = path.split("/")
-    return any(part in BUNDLE_FOLDERS and tuple(parts[:n]) in tops for n, part in enumerate(parts))
+    *folders, name = path.split("/")
+    return (name in _BUNDLE_FILES and tuple(folders) in tops) or any(
+        part in BUNDLE_FOLDERS and tuple(folders[:n]) in tops
+        for n, part in enumerate([*folders, name])
+    )
 
 
 def list_renamed_answers(names: Iterable[str], slug: str, suffixes: Iterable[str]) -> list[str]:

@@ -9,6 +9,8 @@ import zipfile
 import pytest
 
 from grader.core import catalog
+from grader.core.sealed_bundle import SEALED_PAGE_NAME, STORED_CASES_FOLDER
+from grader.release import bundle
 from grader.submission.handed_files import MAX_ANSWER_BYTES, MAX_ZIP_BYTES
 from grader.submission.zip_entries import MAX_ENTRIES
 from tests.classes.handing import (
@@ -20,6 +22,7 @@ from tests.classes.handing import (
     SLUGS,
     directory,
     in_chinese,
+    of_alice,
     of_kind,
     of_zip,
     patched,
@@ -107,6 +110,32 @@ def test_a_skeleton_does_not_hide_an_answer_that_cannot_be_read(tmp_path):
     linked = (of_kind(PY, stat.S_IFLNK | 0o777), b"/etc/passwd")
     answer = of_zip(tmp_path, zipped(linked, (f"exercises/{PY}", SKELETON))).answers[0]
     assert (answer.content, answer.sentence) == (b"", f"{PY} {A_LINK}")
+
+
+def test_what_the_course_hands_out_has_no_remark(tmp_path):
+    empty = tmp_path / "empty.ipynb"
+    empty.write_bytes(UNTOUCHED)
+    exercises = catalog.list_catalog_exercises()
+    handed = dict(
+        bundle.list_open_bundle_files(
+            exercises, dict.fromkeys((e.slug for e in exercises), empty), "x"
+        )
+    )
+    handed |= {SEALED_PAGE_NAME: b"", f"{STORED_CASES_FOLDER}/{SLUGS[0]}.safetensors": b""}
+    packed = [
+        (f"attention-by-hand/{name}", b"" if name.startswith("docs/") else content)
+        for name, content in handed.items()
+    ]
+    mine = (f"attention-by-hand/notebooks/{SLUGS[0]}-final.txt", b"")
+    assert of_zip(tmp_path, zipped(*packed, mine)).notes == (
+        f"{mine[0]} is no answer to an exercise. Did you mean {PY}?",
+    )
+
+
+def test_the_folders_of_an_unpacked_bundle_have_no_remark_but_those_of_answers(tmp_path):
+    names = [f"{name}/x" for name in ("docs", "grader", "notebooks", "reference")]
+    bob = of_alice(tmp_path, dict.fromkeys([*names, "AI-POLICY.md", "Makefile"], b""))
+    assert [note.split()[0] for note in bob.notes] == ["notebooks"]
 
 
 OUT = "leads out of its zip: pack it again from its own folder."

@@ -26,7 +26,8 @@ from tests.classes.handing import (
 )
 
 MARKUP = "<script>alert(1)<"  # a slash would be a folder
-CELLS = b'{"cells": []}'
+CELLS = b'{"cells": [{"cell_type": "code", "source": "def softmax(x, dim=-1):\\n    return x"}]}'
+UNTOUCHED = b'{"cells": []}'
 
 
 def test_an_answer_comes_with_its_bytes_and_where_it_lies(tmp_path):
@@ -54,6 +55,7 @@ WHICH_COUNTS = [
     ("a Python file", {PY: ANSWER}, PY, ()),
     ("a notebook", {NOTEBOOK: CELLS}, NOTEBOOK, ()),
     ("both, the Python file begun", {PY: ANSWER, NOTEBOOK: CELLS}, PY, LEFT_OUT),
+    ("an untouched notebook beside a begun file", {PY: ANSWER, NOTEBOOK: UNTOUCHED}, PY, ()),
     ("a notebook beside a skeleton", {PY: SKELETON, NOTEBOOK: CELLS}, NOTEBOOK, ()),
     ("a notebook beside a skeleton from Windows",
      {PY: SKELETON.replace(b"\n", b"\r\n"), NOTEBOOK: CELLS}, NOTEBOOK, ()),

@@ -192,7 +192,7 @@ def _write_student_notes(found: Contents, answers: Sequence[HandedAnswer]) -> tu
     copies = found.list_all_copies()  # graded, or named by an answer's sentence
     odd = [
         f
-        for f in found.files
+        for f in found.own
         if f.problem not in {"", *told} or not (is_student_answer(f.name) or f.path in copies)
     ]
     first = [*found.notes, *_write_student_notebook_notes(found, answers)]
@@ -211,12 +211,24 @@ def _write_student_notes(found: Contents, answers: Sequence[HandedAnswer]) -> tu
 
 
 def _write_student_notebook_notes(found: Contents, answers: Sequence[HandedAnswer]) -> list[str]:
-    """Yield notes on notebooks that do not count because a plain file was begun beside them."""
+    """Return notes on begun notebooks that do not count because a plain file was begun too."""
     scripts = [answer for answer in answers if not answer.name.endswith(".ipynb")]
-    notebooks = [(found.called(f"{a.slug}.ipynb"), a.name) for a in scripts]
+    notebooks = [(found.called(f"{a.slug}.ipynb"), a) for a in scripts]
     return [
-        note_student_file_ignored(file.path, name) for file, name in notebooks if file is not None
+        note_student_file_ignored(file.path, script.name)
+        for file, script in notebooks
+        if file is not None and not _is_student_file_untouched(file, script.slug)
     ]
+
+
+def _is_student_file_untouched(file: StudentFile, slug: str) -> bool:
+    """Return whether nobody has changed a skeleton or a notebook; False if it cannot be read."""
+    try:
+        content = file.content()
+    except UnreadableFile:
+        return False
+    exercise = catalog.find_catalog_exercise(slug)
+    return is_submission_content_untouched(content, exercise, file.name)
 
 
 def describe_student_file_problem(file: StudentFile) -> str:
