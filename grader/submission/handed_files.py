@@ -28,6 +28,7 @@ _LIMITS_AND_SENTENCES = {  # by the suffix: how large, and what is said beyond t
 }
 # What browsers, systems and platforms put behind the name of a file that is there already.
 _RENAMED_ENDING = re.compile(r"(?:[\s_.-]*+(?:\(\d{1,3}\)|\d{1,3}|v\d{1,3}|copy|kopie|副本))*+\s*+")
+_OTHER_ARCHIVES = (".tar.gz", ".tar", ".tgz", ".rar", ".7z")
 _LEFT_BY_MACHINES = ("__pycache__", "__MACOSX", "Thumbs.db", "desktop.ini")
 # What a course hands out, sealed or not; the whole project has `tests` too.
 BUNDLE_MARKS = ("exercises", "notebooks", "AI-POLICY.md")  # the top of a bundle holds one of them
@@ -92,6 +93,22 @@ def list_renamed_answers(names: Iterable[str], slug: str, suffixes: Iterable[str
 
 def is_submitted_zip(name: str) -> bool:
     return name.lower().endswith(".zip")
+
+
+def is_submitted_other_archive(name: str) -> bool:
+    """Return whether this is an archive that is no zip; nothing opens it."""
+    return name.lower().endswith(_OTHER_ARCHIVES)
+
+
+def drop_submitted_archive_suffix(name: str) -> str:
+    """Return the name of a zip or another archive without its suffix."""
+    suffixes = (suffix for suffix in (".zip", *_OTHER_ARCHIVES) if name.lower().endswith(suffix))
+    return name[: -len(next(suffixes))]
+
+
+def describe_submitted_other_archive(shown: str) -> str:
+    """Return the sentence about an archive that is no zip."""
+    return f"{shown} is no zip and was not opened: unpack it, or hand in a zip."
 
 
 def find_submission_size_limit(name: str) -> int:

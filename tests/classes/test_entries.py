@@ -42,13 +42,18 @@ def test_a_folder_with_the_name_of_a_zip_is_a_folder(tmp_path):
     assert notes == []
 
 
+NEITHER = (
+    "is neither a student's folder nor a zip: it was passed over. If a student handed it in, put it "
+    "into a folder with the student's name."
+)
 NO_STUDENT = [
+    ({"bob.rar": b"", "bob.zip": b""}, None, "bob.rar was left out: bob.zip counts."),
     ({"bob/a": b"", "bob.zip": b""}, None, "bob.zip was left out: bob counts."),
     ({"a/a": b"", "bob.ZIP": b"", "bob.zip": b""}, None, "bob.zip was left out: bob.ZIP counts."),
     ({"bob/a": b"", "grades.csv": b""}, None,
-     "grades.csv is neither a student's folder nor a zip: it was passed over."),
+     f"grades.csv {NEITHER}"),
     ({"bob/a": b""}, ("x.zip", os.mkfifo),
-     "x.zip is neither a student's folder nor a zip: it was passed over."),
+     f"x.zip {NEITHER}"),
     ({"bob/a": b""}, ("eve", lambda path: path.symlink_to("bob")),
      "eve is a link and was not followed: put what it leads to in its place."),
     ({"bob/a": b""}, ("eve.zip", a_link),
@@ -67,6 +72,18 @@ def test_what_is_no_students_has_a_sentence(tmp_path, contents, made, says):
     assert in_chinese(says)
 
 
+@pytest.mark.parametrize("suffix", [".rar", ".7z", ".tar.gz", ".RAR"])
+def test_an_archive_that_is_no_zip_has_a_student_and_a_cure(tmp_path, suffix):
+    says = f"x{suffix} is no zip and was not opened: unpack it, or hand in a zip."
+    laid(tmp_path, {f"x{suffix}": b"", f"bob/x{suffix}": b""})
+    (bob, student), notes = list_class_students(tmp_path)
+    found = gather_student_answers(student, EXERCISES)
+    assert (found.student, notes) == ("x", [])
+    assert [(a.state, a.sentence) for a in found.answers] == [("unreadable", says)] * 2
+    assert gather_student_answers(bob, EXERCISES).notes == (says,)
+    assert in_chinese(says)
+
+
 def test_hidden_entries_are_passed_over(tmp_path):
     laid(tmp_path, {"bob/a": b"", ".git/config": b"", "__MACOSX/x": b"", ".DS_Store": b""})
     assert list_class_students(tmp_path) == ([tmp_path / "bob"], [])
@@ -78,7 +95,7 @@ NO_CLASS = [
     (lambda place: place.write_bytes(b""), "{0} is no folder: name the folder of the submissions."),
     (Path.mkdir, LAYOUT),
     (lambda place: laid(place, {"notes.txt": b""}),
-     f"{LAYOUT}\nnotes.txt is neither a student's folder nor a zip: it was passed over."),
+     f"{LAYOUT}\nnotes.txt {NEITHER}"),
     (lambda place: laid(place, {PY: ANSWER, "other/a": b""}),
      "{0} holds " + PY + " itself, but should hold a folder or a zip for each student: {0}/<student>/" + f"{PY}."),
     (lambda place: a_link(laid(place, {}) / "eve"),

@@ -199,3 +199,11 @@ def test_two_copies_of_an_answer_have_one_sentence(tmp_path):
     assert len(told) == 1, done.output
     assert f"{NAME} was not handed in, but {names[0]}, {names[1]}: hand in one" in told[0]
     assert "Did you mean" not in done.output
+
+
+@pytest.mark.parametrize("name", ["ben.rar", "b_12_1_hw.7z", "ben/hw.rar"])
+def test_an_archive_that_is_no_zip_has_a_cure(tmp_path, name):
+    laid(tmp_path / "all", {name: b""})
+    done = collect(tmp_path, tmp_path / "all")
+    assert done.exit_code == 1
+    assert f"ben: {name} is no zip and was not opened: unpack it, or hand in a zip." in done.output

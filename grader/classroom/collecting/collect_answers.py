@@ -36,7 +36,7 @@ from grader.classroom.run.gather_answers import (
 from grader.core.errors import UserError
 from grader.core.result_store import does_file_hold_content, write_file_whole
 from grader.submission.answer_file import UnreadableFile
-from grader.submission.handed_files import clean_submitted_name
+from grader.submission.handed_files import clean_submitted_name, is_submitted_other_archive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +229,8 @@ def _describe_collected_names(parcel: Parcel, taken: Mapping[str, str]) -> list[
             )
         elif file.path in copies or is_student_answer(file.name):
             continue
+        elif is_submitted_other_archive(file.name):
+            sentences.append(describe_student_file_problem(file))
         elif has_collected_answer_suffix(file.name):
             problem = describe_student_file_problem(file)
             sentences += [problem] if problem.endswith("?") else []

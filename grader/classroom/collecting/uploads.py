@@ -24,7 +24,12 @@ from grader.classroom.run import answer_contents, answer_files, class_archive
 from grader.classroom.run.answer_files import StudentFile, is_student_folder
 from grader.core.errors import UserError
 from grader.submission.answer_file import UnreadableFile
-from grader.submission.handed_files import clean_submitted_name, is_submitted_zip
+from grader.submission.handed_files import (
+    clean_submitted_name,
+    drop_submitted_archive_suffix,
+    is_submitted_other_archive,
+    is_submitted_zip,
+)
 
 _CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>[^/]+)")
 _MOODLE_NAME = re.compile(
@@ -159,8 +164,8 @@ def _parse_collected_uploader(file: StudentFile) -> tuple[UploadKey, str]:
         whose = f"{found['name']}_{found['id']}"
         key = UploadKey(clean_submitted_name(whose), found["id"], CANVAS_COLUMNS)
         return key, _CANVAS_VERSION.sub("", found["file"])
-    if rest or is_submitted_zip(top):
-        owner = top if rest else top[: -len(".zip")]
+    if rest or is_submitted_zip(top) or is_submitted_other_archive(top):
+        owner = top if rest else drop_submitted_archive_suffix(top)
         return UploadKey(clean_submitted_name(owner), owner, ("student", "login", "id")), file.name
     raise UnknownStudent(
         f"{file.shown} does not say who uploaded it: put it into a folder named by the student."

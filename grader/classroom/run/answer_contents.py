@@ -14,7 +14,9 @@ from grader.submission.answer_file import UnreadableFile, is_submission_content_
 from grader.submission.handed_files import (
     clean_submitted_name,
     describe_submitted_link,
+    describe_submitted_other_archive,
     is_bundle_file,
+    is_submitted_other_archive,
     is_submitted_zip,
     list_bundle_tops,
     list_renamed_answers,
@@ -117,7 +119,10 @@ def read_student_contents(entry: Path, place: str) -> Iterator[Contents]:
     shown = clean_submitted_name(entry.name)
     if os.path.islink(entry):
         raise UnreadableFile(describe_submitted_link(shown))
-    if is_submitted_zip(entry.name) and not answer_files.is_student_folder(entry):
+    is_folder = answer_files.is_student_folder(entry)
+    if is_submitted_other_archive(entry.name) and not is_folder:
+        raise UnreadableFile(describe_submitted_other_archive(shown))
+    if is_submitted_zip(entry.name) and not is_folder:
         yield Contents(
             place=place,
             files=class_archive.unpack_student_files(

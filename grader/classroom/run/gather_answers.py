@@ -22,7 +22,10 @@ from grader.core.records import Exercise
 from grader.submission.answer_file import UnreadableFile, is_submission_content_untouched
 from grader.submission.handed_files import (
     clean_submitted_name,
+    describe_submitted_other_archive,
+    drop_submitted_archive_suffix,
     is_handed_in_accidentally,
+    is_submitted_other_archive,
     is_submitted_zip,
 )
 
@@ -93,7 +96,8 @@ def _list_class_entries(folder: Path, shown: str) -> list[tuple[str, str]]:
         raise NoClassFound(f"{shown} is no folder: name the folder of the submissions.") from None
     except OSError as error:
         raise NoClassFound(f"{shown} cannot be read: {error.strerror}.") from None
-    kept.sort(key=lambda entry: entry.name)  # `bob` before `bob.zip`
+    # `bob` before `bob.zip`, and `bob.zip` before `bob.rar`
+    kept.sort(key=lambda entry: (is_submitted_other_archive(entry.name), entry.name))
     return [(entry.name, _check_class_entry(entry, shown)) for entry in kept]
 
 
@@ -114,9 +118,13 @@ def _check_class_entry(entry: os.DirEntry[str], folder: str) -> str:
         )
     if entry.is_symlink():
         return f"{shown} is a link and was not followed: put what it leads to in its place."
-    if is_submitted_zip(entry.name) and entry.is_file(follow_symlinks=False):
+    is_archive = is_submitted_zip(entry.name) or is_submitted_other_archive(entry.name)
+    if is_archive and entry.is_file(follow_symlinks=False):
         return ""
-    return f"{shown} is neither a student's folder nor a zip: it was passed over."
+    return (
+        f"{shown} is neither a student's folder nor a zip: it was passed over. If a student handed "
+        "it in, put it into a folder with the student's name."
+    )
 
 
 def gather_student_answers(entry: Path, exercises: Sequence[Exercise]) -> HandedAnswers:
@@ -147,9 +155,11 @@ def name_student_of_entry(entry: Path) -> str:
 
 
 def name_student_folder(entry: Path) -> str:
-    """Return the name of a student's entry, without the .zip of a zip."""
-    name = entry.name
-    return name[: -len(".zip")] if is_submitted_zip(name) and not is_student_folder(entry) else name
+    """Return the name of a student's entry, without the suffix of a zip or another archive."""
+    is_archive = is_submitted_zip(entry.name) or is_submitted_other_archive(entry.name)
+    if is_archive and not is_student_folder(entry):
+        return drop_submitted_archive_suffix(entry.name)
+    return entry.name
 
 
 def _choose_student_answer(exercise: Exercise, found: Contents) -> HandedAnswer:
@@ -233,6 +243,8 @@ def _is_student_file_untouched(file: StudentFile, slug: str) -> bool:
 
 def describe_student_file_problem(file: StudentFile) -> str:
     """Return the sentence on a file that is not graded."""
+    if is_submitted_other_archive(file.name) and not file.problem:
+        return describe_submitted_other_archive(file.shown)
     return (
         file.problem
         or f"{file.shown} is no answer to an exercise.{_suggest_student_answer_name(file.name)}"
