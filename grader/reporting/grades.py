@@ -4,7 +4,7 @@ An exercise that the grader failed on has an empty field, because its points are
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.reporting.class_summary import ClassSummary, StudentRow
@@ -59,7 +59,7 @@ def render_grades_csv(summary: ClassSummary) -> str:
                     row, weights, lambda mark: mark.score.not_run if mark.score else 0
                 ),
             ),
-            "; ".join(_report_review_remarks(row)),
+            _join_reported_remarks([*_report_review_remarks(row)]),
         )
         for row in summary.rows
     )
@@ -93,6 +93,11 @@ def _report_grade_changes(row: StudentRow) -> Iterator[str]:
 def _report_review_remarks(row: StudentRow) -> Iterator[str]:
     for reason in row.reasons:
         yield f"{reason.slug}: {reason.says}" if reason.slug else reason.says
+
+
+def _join_reported_remarks(remarks: Sequence[str]) -> str:
+    """Return the remarks with semicolons between them, and no full stop before a semicolon."""
+    return "; ".join([*(one.removesuffix(".") for one in remarks[:-1]), *remarks[-1:]])
 
 
 def render_canvas_csv(summary: ClassSummary) -> str:

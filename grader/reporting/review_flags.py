@@ -51,11 +51,10 @@ def report_reasons_for_review(
     yield from (
         ReviewReason(says=says) for says in _report_class_work_reasons(asked, counted, total)
     )
-    yield from (
-        ReviewReason(says=_cut_reported_sentence(note)) for note in notes[:MAX_REVIEW_NOTES]
-    )
-    if len(notes) > MAX_REVIEW_NOTES:
-        more = len(notes) - MAX_REVIEW_NOTES
+    few = len(notes) <= MAX_REVIEW_NOTES + 1  # the last may count those that were left out before
+    shown = notes if few else notes[:MAX_REVIEW_NOTES]
+    yield from (ReviewReason(says=_cut_reported_sentence(note)) for note in shown)
+    if more := len(notes) - len(shown):
         yield ReviewReason(says=f"{more} more notes on what was handed in.")
 
 

@@ -155,6 +155,7 @@ def test_a_spreadsheet_may_have_saved_the_points(again):
 @pytest.mark.parametrize(
     "line, says",
     [
+        ("ben,,2,why", "line 2: the cell `exercise` is empty: write an exercise, such as ex01."),
         ("ben,ex77,2,why", "line 2: There is no exercise called 'ex77'"),
         ("ben,ex01,two,why", "line 2: 'two' is no whole number of points: write one, such as"),
         (

@@ -196,6 +196,10 @@ def test_results_of_a_course_are_not_graded_without_it(again):
             TIMES + "cy,ex02,2027-03-01T10:00:00\n",
             "line 4: 2027-03-01T10:00:00 is no time with its distance from UTC",
         ),
+        (
+            TIMES + "cy,,2027-03-01T10:00:00Z\n",
+            "line 4: the cell `exercise` is empty: write an exercise",
+        ),
         (TIMES + "cy,ex77,2027-03-01T10:00:00Z\n", "line 4: There is no exercise called 'ex77'"),
         (
             TIMES + "ada,ex02,2027-03-01T10:00:00Z\n",
@@ -269,11 +273,11 @@ def test_what_comes_back_is_the_mark_that_counts(adjusted, tmp_path):
 def test_an_adjustment_that_leaves_the_range_is_a_sentence(adjusted):
     remarks = {student: row["remarks"] for student, row in rows(adjusted).items()}
     assert (
-        f"{SLUG}: the adjustment takes 30 points, but only 12 were left: the mark is 0."
+        f"{SLUG}: the adjustment takes 30 points, but only 12 were left: the mark is 0; "
         in remarks["ada"]
     )
     assert (
-        f"{SLUG}: with the adjustment it has 15 points, more than the 12 that could be reached."
+        f"{SLUG}: with the adjustment it has 15 points, more than the 12 that could be reached; "
         in remarks["cy"]
     )
     assert "adjustment" not in remarks["ben"]

@@ -21,7 +21,7 @@ ROSTERS = [
 def test_a_roster_is_read_as_people_write_it(tmp_path, roster):
     done = collect(tmp_path, laid(tmp_path / "all", {f"ben/{NAME}": ANSWER}), roster=roster)
     assert done.exit_code == 0, done.output
-    assert "Nothing was collected of: ada.\n" in done.output
+    assert "Nothing was collected from: ada.\n" in done.output
     assert files(tmp_path) == {f"ben/{NAME}": ANSWER}
 
 

@@ -38,7 +38,7 @@ def test_clones_become_submissions_with_the_times_of_the_platform(tmp_path, sour
     done = collect(tmp_path, source)
     assert done.exit_code == 0, done.output
     assert "is read as a folder of clones." in done.output
-    assert "Nothing was collected of: eve." in done.output
+    assert "Nothing was collected from: eve." in done.output
     assert files(tmp_path) == {f"ada/{SLUG}.py": ANSWER, f"ben/{SLUG}.py": ANSWER}
     assert times(tmp_path) == [f"ada,{SLUG},{AT}", f"ben,{SLUG},{LATER}"]
     assert (tmp_path / "submissions/eve").is_dir()
@@ -181,7 +181,10 @@ def test_a_bare_clone_is_read_and_a_folder_that_is_none_has_a_sentence(tmp_path,
     (source / "notes").mkdir()
     done = collect(tmp_path, source)
     assert files(tmp_path)[f"eve/{SLUG}.py"] == ANSWER
-    assert "notes is no repository: it was left alone." in done.output
+    assert (
+        "notes is no repository: it was left alone. Clone it again, or move it elsewhere."
+        in done.output
+    )
 
 
 def test_of_packed_references_the_head_is_found(tmp_path, source):

@@ -191,6 +191,14 @@ def test_a_source_that_is_no_zip_is_a_sentence(tmp_path, content):
     assert not (tmp_path / "submissions").exists()
 
 
+def test_an_answer_that_is_there_twice_has_one_sentence(tmp_path):
+    uploads = [(f"b_12_1_{NAME}", ANSWER), (f"b_12_2_{SLUG}-1.py", b"2")]
+    (tmp_path / "all.zip").write_bytes(zipped(*uploads))
+    done = collect(tmp_path, tmp_path / "all.zip")
+    assert "is there more than once" in done.output
+    assert "holds no answer" not in done.output
+
+
 def test_two_copies_of_an_answer_have_one_sentence(tmp_path):
     names = [f"ben/{SLUG} ({n}).py" for n in (1, 2)]
     laid(tmp_path / "all", dict.fromkeys(names, ANSWER))

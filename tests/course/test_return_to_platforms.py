@@ -117,6 +117,7 @@ def test_a_report_without_an_upload_is_named_and_left_out(tmp_path, returned):
     done = returned("canvas", tmp_path / "all.zip")
     assert done.exit_code == 0, done.output
     assert "ben has a report, but nothing in" in done.output
+    assert "canvas.zip has 1 report. " in done.output
     assert list(inside(tmp_path / "returned/canvas.zip")) == [f"a_11_1_{NAME}"]
 
 

@@ -76,6 +76,8 @@ def test_nothing_to_be_had_is_no_total_of_zero():
 def test_of_many_notes_and_of_a_long_one_there_is_a_beginning():
     told = [r.says for r in row(right(ONE), notes=tuple(f"Note {n}." for n in range(30))).reasons]
     assert told == [*(f"Note {n}." for n in range(10)), "20 more notes on what was handed in."]
+    eleven = tuple(f"Note {n}." for n in range(11))
+    assert [r.says for r in row(right(ONE), notes=eleven).reasons] == list(eleven)
     [long] = row(right(ONE), notes=("x" * 9999,)).reasons
     assert len(long.says) == 501
 

@@ -42,10 +42,10 @@ def test_the_grades_of_a_class():
     assert rows == [
         ["ada", "10", "4", "10", "0", "0", "", "24", "30", "0", ""],
         ["alan", "", "0", "10", "", "0", "", "10", "20", "0",
-         f"{ONE}: grader fault: no score (the suite cannot be run); {TWO}: Line 1: `eval` is not allowed.; "
+         f"{ONE}: grader fault: no score (the suite cannot be run); {TWO}: Line 1: `eval` is not allowed; "
          f"{THREE}: could not be timed: run again"],
         ["emmy", "4", "4", "0", "", "-4", f"{TWO} -7: two days late", "4", "30", "0",
-         f"{TWO}: the adjustment takes 7 points, but only 4 were left: the mark is 0.; "
+         f"{TWO}: the adjustment takes 7 points, but only 4 were left: the mark is 0; "
          f"not handed in: {THREE}; notes.txt belongs to no exercise."],
         ["grace", "10", "10", "10", "3", "0", "", "30", "30", "0", ""],
         ["mary", "0", "0", "0", "0", "0", "", "0", "30", "0", "handed in nothing"],

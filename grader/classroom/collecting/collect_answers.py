@@ -67,6 +67,7 @@ class _Collection:
         if not self._ensure_student_folder(student):
             return
         mine = self.found.setdefault(student, set())
+        before = len(self.told.open)
         taken: dict[str, str] = {}  # by its path, a file with a copy's name: the answer it is
         for name in sorted(list_student_answer_names()):
             file = parcel.contents.called(name)
@@ -83,7 +84,7 @@ class _Collection:
             self._write_answer(student, name, content, parcel.submitted.get(file.path))
         self._remove_other_format(student, mine)
         notes = [*parcel.contents.notes, *_describe_collected_names(parcel, taken)]
-        if not mine and not notes:
+        if not mine and not notes and len(self.told.open) == before:
             notes = [
                 f"{clean_submitted_name(parcel.contents.place)} holds no answer that can be read."
             ]
@@ -98,7 +99,7 @@ class _Collection:
             self._ensure_student_folder(student)
         if without:
             names = ", ".join(map(clean_submitted_name, without))
-            self.told.facts.append(f"Nothing was collected of: {names}.")
+            self.told.facts.append(f"Nothing was collected from: {names}.")
         students = {person.student for person in people}
         for path in list_collected_folders(self.folder):
             if path.name not in students:

@@ -34,7 +34,10 @@ def collect_repository_parcels(
     for other in sorted(
         set(source_files.list_collected_folders(folder)) - {clone.path for clone in found}
     ):
-        told.open.append(f"{clean_submitted_name(other.name)} is no repository: it was left alone.")
+        told.open.append(
+            f"{clean_submitted_name(other.name)} is no repository: it was left alone. Clone it "
+            "again, or move it elsewhere."
+        )
     return _collect_found_repositories(
         match_collected_clone_owners(found, roster, told), known, until, told
     )

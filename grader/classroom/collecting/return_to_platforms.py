@@ -120,9 +120,8 @@ def return_to_platform(
     path = asked.output / f"{asked.way}.zip"
     write_returned_file(path, zip_returned_files(dict(sorted(files.items()))), told, dry=asked.dry)
     count = len(reports.keys() & names.keys())
-    told.facts.append(
-        f"{_show_platform_path(path)} has {count} reports. {_UPLOAD_PAGES[asked.way]}"
-    )
+    noun = "report" if count == 1 else "reports"
+    told.facts.append(f"{_show_platform_path(path)} has {count} {noun}. {_UPLOAD_PAGES[asked.way]}")
 
 
 def _show_platform_path(path: Path) -> str:

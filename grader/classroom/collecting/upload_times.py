@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 from grader.classroom.collecting.roster import Person, Roster, UnknownStudent, find_roster_student
 from grader.classroom.course.table_reader import (
     TableLine,
+    find_class_table_slug,
     read_class_table_lines,
     read_class_table_moment,
 )
 from grader.classroom.run.submission_times import describe_second_time
-from grader.core import catalog
 from grader.core.errors import UserError
 
 _STUDENT_COLUMNS = ("student", "login", "id")
@@ -54,9 +54,5 @@ def _find_student_of_upload(line: TableLine, roster: Roster) -> Person:
 
 
 def _find_slug_of_upload(line: TableLine) -> str:
-    try:
-        return (
-            catalog.find_catalog_exercise(line.get("exercise")).slug if line.get("exercise") else ""
-        )
-    except catalog.UnknownExercise as problem:
-        raise UserError(f"{line.at}: {problem}") from None
+    name = line.get("exercise")
+    return find_class_table_slug(name, line.at) if name else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.toml_file import PLAUSIBLE_YEARS
 from grader.submission.handed_files import clean_submitted_name
@@ -49,6 +50,16 @@ def read_class_table_lines(path: Path, needed: Sequence[str]) -> list[TableLine]
         )
         for number, row in rows[1:]
     ]
+
+
+def find_class_table_slug(name: str, at: str) -> str:
+    """Return the slug of the exercise in a line at `at`. Raises `UserError`, naming the line."""
+    if not name:
+        raise UserError(f"{at}: the cell `exercise` is empty: write an exercise, such as ex01.")
+    try:
+        return catalog.find_catalog_exercise(name).slug
+    except catalog.UnknownExercise as problem:
+        raise UserError(f"{at}: {problem}") from None
 
 
 def number_class_table_rows(path: Path) -> list[tuple[int, list[str]]]:

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grader.classroom.course.table_reader import TableLine, read_class_table_lines
+from grader.classroom.course.table_reader import (
+    TableLine,
+    find_class_table_slug,
+    read_class_table_lines,
+)
 from grader.core import catalog
 from grader.core.errors import UserError
 from grader.core.records import Exercise
@@ -47,14 +51,9 @@ def read_class_adjustments(
 
 def _read_class_adjustment(line: TableLine) -> tuple[str, str, Adjustment]:
     student, exercise, points, why = map(line.get, _COLUMNS)
+    slug = find_class_table_slug(exercise, line.at)
     try:
-        return (
-            student,
-            catalog.find_catalog_exercise(exercise).slug,
-            Adjustment(points=int(points), why=why),
-        )
-    except catalog.UnknownExercise as problem:
-        raise UserError(f"{line.at}: {problem}") from None
+        return student, slug, Adjustment(points=int(points), why=why)
     except ValueError:
         raise UserError(
             f"{line.at}: {points!r} is no whole number of points: write one, such as 2 or -2."

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from grader.classroom.course.table_reader import read_class_table_lines, read_class_table_moment
+from grader.classroom.course.table_reader import (
+    find_class_table_slug,
+    read_class_table_lines,
+    read_class_table_moment,
+)
 from grader.classroom.run.gather_answers import TIMES_TABLE_NAME
 from grader.core import catalog
 from grader.core.errors import UserError
@@ -58,10 +62,7 @@ def read_class_submission_times(
             close = catalog.suggest_close_name(student, students)
             unused.append(f"{line.at}: there is no student {student!r}.{close}")
             continue
-        try:
-            key = student, catalog.find_catalog_exercise(line.exercise).slug
-        except catalog.UnknownExercise as problem:
-            raise UserError(f"{line.at}: {problem}") from None
+        key = student, find_class_table_slug(line.exercise, line.at)
         if key in found:
             raise UserError(describe_second_time(line.at, *key))
         if line.submitted:
