@@ -91,6 +91,8 @@ def _decode_submission(content: bytes, path: Path) -> str:
         raise UnreadableFile(
             f"{path.name} is empty. `make reset EX={path.stem}` writes the task into it again."
         )
+    if path.suffix == ".py" and source.lstrip().startswith("{") and '"cells"' in source:
+        raise UnreadableFile(f"{path.name} is a notebook: name it {path.stem}.ipynb.")
     if "\0" in source:
         raise UnreadableFile(f"{path.name} contains null bytes: save it as plain text.")
     return unify_submission_line_ends(source)

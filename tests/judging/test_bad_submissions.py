@@ -39,6 +39,7 @@ def with_softmax(body: str) -> str:
         ("  \n\n", "unreadable", "is empty."),
         (b"\xff\xfe\x00", "unreadable", "is not UTF-8 text: save it as UTF-8."),
         ("x = '\0'", "unreadable", "contains null bytes: save it as plain text."),
+        ('{"cells": [], "nbformat": 4}', "unreadable", "is a notebook: name it ex01_softmax.ipynb."),
         ("#" * 150_001, "unreadable", "is too large: an answer has at most 150,000 bytes."),
         ("def f(:\n", "unreadable", "Line 1 is not valid Python (invalid syntax): def f(:"),
         ("x = 1\ny = x / 0\n", "unreadable", "ZeroDivisionError: division by zero (line 2: y = x / 0)."),

@@ -85,7 +85,7 @@ def test_a_notebook_is_given_text_and_a_picture():
         (lambda: show.attention(causal_attention, tokens=" "), "Give 1 to 16 tokens"),
         (lambda: show.attention(causal_attention, tokens="x " * 17), "not 17."),
         (lambda: show.attention(causal_attention, embedding="onehot"), "Did you mean one-hot?"),
-        (lambda: show.attention(causal_attention, head=2), "There is no head 2: there are 2, counted from 0."),
+        (lambda: show.attention(causal_attention, head=2), "There is no head 2: the heads are 0 to 1."),
         (lambda: show.attention(causal_attention, head=-1), "There is no head -1"),
         (lambda: show.weights([0.5, 0.5]), "have shape"),
         (lambda: show.weights(np.zeros((0, 2))), "have shape"),
