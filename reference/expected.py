@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ M = TypeVar("M", bound=nn.Module)
 
 # The largest relative error of one rounding: half a unit in the last place.
 UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-NUDGES = 16  # yardsticks with nudged inputs, beside the one without
+NUDGES = (5, 16)  # yardsticks with nudged inputs, beside the one without; more where it is near
 # The share of the numbers that is nudged. If it were all in half precision, a scale 10 % off would
 # be hidden by it; tests/judging/test_tolerances.py has the trial.
 SHARE = {"float32": 1.0, "float16": 1 / 4, "bfloat16": 1 / 4}
@@ -32,6 +32,11 @@ class Errors(NamedTuple):
     worst_row: float = 0.0  # the largest RMS error of a row
 
 
+def no_errors(count: int) -> Errors:
+    """The errors of yardsticks of which none is nudged."""
+    return Errors()
+
+
 class Expected(NamedTuple):
     """One right answer, as `agree` needs it.
 
@@ -42,15 +47,15 @@ class Expected(NamedTuple):
                against `exact` is the yardstick for theirs
     magnitude  the size of the numbers that went into the answer (1 for weights, max|v| for outputs)
     gradient   half precision gets a little more room in a backward pass
-    nudged     returns the errors of the yardstick when its inputs are nudged by one unit in the
-               last place: the worst of several, so that a lucky yardstick rejects nobody
+    nudged     returns the errors of so many yardsticks whose inputs are nudged by one unit in the
+               last place: the worst of them, so that a lucky yardstick rejects nobody
     """
 
     exact: Array
     plain: Tensor | Array
     magnitude: float
     gradient: bool = False
-    nudged: Callable[[], Errors] = Errors
+    nudged: Callable[[int], Errors] = no_errors
 
 
 def add_up(parts: Sequence[Expected]) -> Expected:
@@ -152,7 +157,7 @@ def gradients(
 
 def nudged(
     formula: Callable[..., Sequence[Tensor]], *inputs: Any, exact: Sequence[Array]
-) -> list[Callable[[], Errors]]:
+) -> list[Callable[[int], Errors]]:
     """For each answer of `formula` a function that returns its `Expected.nudged`.
 
     A share of the numbers in `inputs` goes to one of their neighbours in their dtype. The answers
@@ -163,20 +168,19 @@ def nudged(
     inputs  are copied, so that the case may change its own before the function is called
     """
     if not any(map(_unit, inputs)):
-        return [Errors for _ in exact]
+        return [no_errors for _ in exact]
     kept = [_copied(x) for x in inputs]
+    signs = torch.Generator().manual_seed(0)
+    found = [[Errors() for _ in exact]]  # by the number of yardsticks
 
-    @cache
-    def worst() -> list[Errors]:
-        signs = torch.Generator().manual_seed(0)
-        found = [Errors() for _ in exact]
-        for _ in range(NUDGES):
+    def worst(count: int, answer: int) -> Errors:
+        while len(found) <= count:
             answers = formula(*(_nudged(x, signs) for x in kept))
             new = [errors(f64(a) - e) for a, e in zip(answers, exact, strict=True)]
-            found = [Errors(*map(max, *pair)) for pair in zip(found, new, strict=True)]
-        return found
+            found.append([Errors(*map(max, *pair)) for pair in zip(found[-1], new, strict=True)])
+        return found[count][answer]
 
-    return [lambda i=i: worst()[i] for i in range(len(exact))]  # type: ignore[misc]
+    return [partial(worst, answer=i) for i in range(len(exact))]
 
 
 def with_nudges(
@@ -187,7 +191,7 @@ def with_nudges(
     return tuple(each._replace(nudged=one) for each, one in zip(expected, worst, strict=True))
 
 
-def nudged_module(module: nn.Module, *inputs: Any, exact: Array) -> Callable[[], Errors]:
+def nudged_module(module: nn.Module, *inputs: Any, exact: Array) -> Callable[[int], Errors]:
     """The same for the one answer of a module, whose weights are nudged as well."""
     names, weights = zip(*module.named_parameters(), strict=True)
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.expected import Errors, Expected
+from reference.expected import NUDGES, Errors, Expected
 
 Json = Any
 
@@ -35,7 +35,9 @@ def pack_case_value(value: Any, tensors: dict[str, Tensor]) -> Json:
         case torch.dtype():
             return ["dtype", str(value).removeprefix("torch.")]
         case Expected():
-            parts = [pack_case_value(part, tensors) for part in (*value[:-1], value.nudged())]
+            parts = [
+                pack_case_value(part, tensors) for part in (*value[:-1], value.nudged(max(NUDGES)))
+            ]
             return ["expected", *parts]
         case Tensor():
             strides = [] if value.is_contiguous() or 0 in value.stride() else [value.stride()]
@@ -80,7 +82,7 @@ def unpack_case_value(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
             exact, plain, magnitude, gradient, nudged = (
                 unpack_case_value(part, tensors) for part in parts
             )
-            return Expected(exact, plain, magnitude, gradient, partial(Errors, *nudged))
+            return Expected(exact, plain, magnitude, gradient, partial(_recall, Errors(*nudged)))
         case "tuple":
             return tuple(unpack_case_value(part, tensors) for part in parts)
         case "list":
@@ -88,6 +90,11 @@ def unpack_case_value(packed: Json, tensors: Mapping[str, Tensor]) -> Any:
         case "dict":
             return {key: unpack_case_value(part, tensors) for key, part in parts}
     raise CannotPack(kind)
+
+
+def _recall(stored: Errors, count: int) -> Errors:
+    """Return the errors that are stored of the most yardsticks."""
+    return stored
 
 
 def _restore_case_strides(value: Tensor, strides: list[int] | None = None) -> Tensor:

@@ -8,7 +8,7 @@ test_tolerances.py` repeats such a trial.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ import torch
 
 from grader.core.errors import GraderFault
 from grader.judging.case import Rule
-from reference.expected import UNIT, Array, Errors, Expected, errors, f64, name_of
+from reference.expected import NUDGES, UNIT, Array, Errors, Expected, errors, f64, name_of
 
 # The share of an allowance from which the nudged yardsticks are run. They only widen allowances, so
 # that no verdict depends on this number; below 1 it serves `make headroom`.
 NUDGE_FROM_SHARE = 0.5
+NUDGE_TO_SHARE = 4.0  # beyond it, more yardsticks than the first few would not help
 MEAN_ERROR = "mean error"  # the measure that nudged yardsticks do not widen
 MIN_MEAN_ERROR_ELEMENTS = 1024  # the mean error of fewer elements is left to chance
 
@@ -62,9 +63,13 @@ def judge_numbers(
     dtype = name_of(expected.plain.dtype)
     yardstick = _measure_yardstick_error(expected, finite)
     rules = list(_build_tolerance_rules(error, yardstick, Errors(), expected, dtype))
-    near = (r for r in rules if r.measure != MEAN_ERROR)
-    if any(not rule.error <= NUDGE_FROM_SHARE * rule.allowed for rule in near):
-        rules = list(_build_tolerance_rules(error, yardstick, expected.nudged(), expected, dtype))
+    for number, count in enumerate(NUDGES):
+        if _are_errors_within(rules, NUDGE_FROM_SHARE):
+            break
+        if number and not _are_errors_within(rules, NUDGE_TO_SHARE):
+            break
+        worst = expected.nudged(count)
+        rules = list(_build_tolerance_rules(error, yardstick, worst, expected, dtype))
     if applied is not None:
         applied += rules
     broken = [rule for rule in rules if not rule.error <= rule.allowed]
@@ -113,6 +118,11 @@ def _is_within_rounding(got: Array, expected: Expected) -> bool:
     with np.errstate(invalid="ignore"):  # an infinity that agrees leaves a NaN, for the rules
         largest = float(np.abs(got - expected.exact).max(initial=0.0))
     return largest <= (least / 4 if dtype == "float32" else least)
+
+
+def _are_errors_within(rules: Sequence[Rule], share: float) -> bool:
+    """Return whether every error that nudged yardsticks allow keeps within a share of its limit."""
+    return all(r.error <= share * r.allowed for r in rules if r.measure != MEAN_ERROR)
 
 
 def _has_mean_rule(expected: Expected, dtype: str) -> bool:
