@@ -38,7 +38,7 @@ def _diagnose_in_time(
 ) -> tuple[CheckResult, ...]:
     failures = {failure.check: failure for failure in judge.failures}
     # The functions that a bug hunt calls are those of another exercise.
-    judged_here = [f for f in judge.failures if not exercise.hunts]
+    judged_here = () if exercise.hunts else judge.failures
     keeps = find_functions_that_keep(judged_here, judge.student)
     runs = StudentRuns(judge)
     with limit_diagnosis_time(time_limit.NAMING_SECONDS):
