@@ -24,7 +24,7 @@ from grader.judging.tolerance import (
     judge_numbers,
 )
 from reference import Expected
-from reference.expected import f64
+from reference.expected import Errors, f64
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # leading, Lq, Lk, D, Dv
@@ -261,3 +261,14 @@ def test_no_number_that_is_rounded_once_is_pointed_at(dtype):
     assert found.measure == "mean error"
     assert found.index[0] >= 20
     assert not found.where[:20].any()
+
+
+@pytest.mark.parametrize("factor, asked", [(1.0, []), (3.0, [5, 16]), (1e3, [5])])
+def test_many_nudged_yardsticks_are_asked_only_where_an_error_is_near(factor, asked):
+    """The yardstick has no error, and ones may lose 16 rounding errors."""
+    counts = []
+    expected = Expected(
+        np.ones(2), torch.ones(2), 1.0, nudged=lambda count: counts.append(count) or Errors()
+    )
+    judge_numbers(1 + np.full(2, factor * compute_rounding_tolerance("float32", 0.3)), expected)
+    assert counts == asked
