@@ -1,6 +1,7 @@
 """The reader, Python and the report count the lines of a file alike."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_what_is_refused_is_cut_where_it_stands(odd, notebook, tmp_path):
 
 @pytest.mark.parametrize("odd", ODD)
 def test_a_line_is_quoted_as_python_counts_it(odd):
-    source = answer_file._decode_submission(f"{odd}\nhere\n".encode(), None)
+    content = f"{odd}\nhere\n".encode()
+    source = answer_file._decode_submission(content, Path("ex01_softmax.py"))
     answer = Submission(slug="ex01_softmax", path=None, sha256="", source=source)
     lines = source.count("\n")
     assert name_ungraded_line(answer, lines) == f" (line {lines}: here)"

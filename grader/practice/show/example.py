@@ -65,9 +65,9 @@ def trace_example_to_show(
 def check_head_to_show(found: Trace) -> None:
     """Raise `CannotShow` unless the requested head exists."""
     if found.head is not None and not 0 <= found.head < found.heads:
-        last = found.heads - 1
-        others = f"the heads are 0 to {last}" if last else "there is head 0 alone"
-        raise CannotShow(f"There is no head {found.head}: {others}.")
+        if found.heads == 1:
+            raise CannotShow(f"There is no head {found.head}: there is head 0 alone.")
+        raise CannotShow(f"There is no head {found.head}: the heads are 0 to {found.heads - 1}.")
 
 
 class _Answer:
