@@ -161,7 +161,7 @@ class Judge:
         try:
             self._run_case(student, case, *again)
         except StudentFault as fault:
-            return fault
+            return _forget_frames(fault)
         except _DOES_NOT_APPLY:
             return None
         return None
@@ -225,7 +225,8 @@ class Judge:
             tally.failure, tally.where = str(error), case.name.partition("[")[2].rstrip("]")
             number = tally.cases.index(case) if case in tally.cases else len(tally.cases)
             tally.failed = CheckFailure(
-                check=tally.check.id, case=case, more=tuple(tally.cases[number + 1 :]), fault=error,
+                check=tally.check.id, case=case, more=tuple(tally.cases[number + 1 :]),
+                fault=_forget_frames(error),
                 calls=frozenset(CURRENT_CASE.get().called), asked=CURRENT_CASE.get().asked,
                 last_call=CURRENT_CASE.get().last_call,
             )  # fmt: skip
@@ -290,3 +291,9 @@ class Judge:
             where=tally.where, calls=frozenset(tally.calls), hard=frozenset(tally.hard),
             seconds=tally.seconds, line=tally.failed.fault.line if tally.failed else 0,
         )  # fmt: skip
+
+
+def _forget_frames(fault: StudentFault) -> StudentFault:
+    """Drop what leads to the frames of a case, which hold all of its inputs and values."""
+    fault.__traceback__ = fault.__context__ = None
+    return fault

@@ -149,3 +149,16 @@ def test_pytorchs_own_gradcheck_passes_through_the_door(nursery):
         # first call knows as the maximum.
         x = torch.tensor([[2.0, 1, 0], [0, 1, 2]], dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(softmax, x)
+
+
+def test_a_kept_fault_holds_no_values_of_its_case(tmp_path):
+    text = SUITE.format(first="True", second="pass", other="expect(False, 'wrong')")
+    (tmp_path / "test_made_up.py").write_text(text)
+    exercise = replace(catalog.find_catalog_exercise("ex01_softmax"), folder=tmp_path)
+    student = Student(exercise, call_without_wall(load_solution_to_prove(exercise)))
+    judge = Judge(student, ("seed",))
+    suite_runner.run_suite_checks(exercise, judge)
+    asked = judge.ask(student, judge.failures[0].case)
+    for fault in (judge.failures[0].fault, asked):
+        assert str(fault) == "wrong"
+        assert fault.__traceback__ is None
