@@ -18,7 +18,7 @@ from grader.cli.debug_command import commands as debug_commands
 from grader.cli.drill_command import commands as drill_commands
 from grader.cli.folder_commands import commands as folder_commands
 from grader.cli.global_options import GroupWithGlobalOptions, begin
-from grader.cli.grade_command import grade
+from grader.cli.grade_command import find_kept_for_practice, grade
 from grader.cli.interview_command import commands as interview_commands
 from grader.cli.learn_command import commands as learn_commands
 from grader.cli.maintainer import commands
@@ -168,9 +168,10 @@ def hint(
     from grader.practice import hints
 
     words, exercise = parse_language_option(lang), parse_exercise_option("hint", name, submission)
+    wall = parse_wall_option(isolation, "cpu")
     told = hints.find_next_hint(
-        exercise, submission, words=words, level=level, solution=solution,
-        wall=parse_wall_option(isolation, "cpu"), shows=find_course_option().shows,
+        exercise, submission, words=words, level=level, solution=solution, wall=wall,
+        shows=find_course_option().shows, kept=find_kept_for_practice(wall),
     )  # fmt: skip
     print(*told, sep="\n")
 

@@ -118,14 +118,16 @@ def _find_drill_command_exercise(
     exercises: Sequence[Exercise], place: Path, wall: Wall
 ) -> Exercise | None:
     """Return the first exercise whose points are all earned, except speed and what was not run."""
-    from grader.grading.session import grade_all_exercises
+    from grader.cli.grade_command import find_kept_for_practice
+    from grader.grading.session import judge_own_answer
     from grader.submission import answer_file
 
+    kept = find_kept_for_practice(wall)
     for exercise in exercises:
         answer = answer_file.locate_submission(place, exercise.slug)
         if not answer.is_file() or answer_file.is_submission_file_untouched(answer):
             continue
-        [report] = grade_all_exercises([exercise], place, wall=wall, speed=False).exercises
+        report = judge_own_answer(exercise, place, wall=wall, kept=kept)
         if report.score is not None and report.score.earned == report.score.possible > 0:
             return exercise
     return None

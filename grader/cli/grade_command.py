@@ -74,7 +74,7 @@ def grade(
     check_device_option(device)
     wall = parse_wall_option(isolation, device)
     mine = is_own_grade_command(format, min_score, course, os.environ)
-    kept = _open_results_for_command(wall, device, course) if mine else None
+    kept = open_kept_for_command(wall, device, course) if mine else None
     with Session(
         exercises=exercises, place=submission, seed=seed or None, device=device, wall=wall,
         speed=speed, kept=kept, fresh=fresh, together=True,
@@ -108,6 +108,13 @@ def is_own_grade_command(
     return for_a_person and course.shows == "open" and not sealed_bundle.is_core_sealed()
 
 
+def find_kept_for_practice(wall: Wall) -> KeptResults | None:
+    """Return where `grade` keeps a learner's results; None where it would keep none."""
+    course = find_course_option()
+    mine = is_own_grade_command("terminal", 0, course, os.environ)
+    return open_kept_for_command(wall, "cpu", course) if mine else None
+
+
 def _check_format_option(format: str, min_score: int, course: CourseSettings) -> None:
     """Stop if there is no such format, or if it would tell what the course does not show."""
     if format not in REPORT_FORMATS:
@@ -125,7 +132,7 @@ def _check_format_option(format: str, min_score: int, course: CourseSettings) ->
         read_report_runner_context(os.environ)
 
 
-def _open_results_for_command(wall: Wall, device: str, course: CourseSettings) -> KeptResults:
+def open_kept_for_command(wall: Wall, device: str, course: CourseSettings) -> KeptResults:
     folder = Path(os.environ.get(_KEPT_FOLDER_VARIABLE) or KEPT_FOLDER)
     return open_kept_results(folder, wall, device, repr(course))
 

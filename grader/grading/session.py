@@ -27,6 +27,7 @@ from grader.worker.parent.walls import PROCESS, Wall, hide_grader_from_workers
 if TYPE_CHECKING:
     from grader.grading.exercise import Run
 
+OWN_SEED = "own"  # of a learner's runs that show no seed and keep no result
 Progress = Callable[[str, float], None]
 
 
@@ -55,6 +56,21 @@ def grade_all_exercises(
     ) as session:  # fmt: skip
         session.judge(progress)
         return session.time(progress)
+
+
+def judge_own_answer(
+    exercise: Exercise, place: Path, *, wall: Wall = PROCESS, kept: KeptResults | None = None
+) -> ExerciseReport:
+    """Judge one answer of a learner, without its speed; or return what an earlier run kept of it.
+
+    Without `kept` the same inputs are drawn each time, so that an unchanged file fails alike.
+    """
+    with Session(
+        exercises=[exercise], place=place, wall=wall, speed=False, kept=kept,
+        seed=OWN_SEED if kept is None else None,
+    ) as session:  # fmt: skip
+        [report] = session.judge().exercises
+        return report
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grader.core.catalog import ANSWERS_FOLDER
 from grader.core.diagnosis_records import Diagnosis
@@ -23,6 +24,9 @@ from grader.reporting.redact import redact_exercise_report
 from grader.submission import answer_file, solution_text
 from grader.worker.parent.harmless_text import clean_worker_text
 from grader.worker.parent.walls import PROCESS, Wall
+
+if TYPE_CHECKING:
+    from grader.grading.kept_results import KeptResults
 
 
 class NoHint(UserError):
@@ -51,13 +55,14 @@ class Hint:
 def find_next_hint(
     exercise: Exercise, place: Path, *, words: Words, level: int | None = None,
     solution: bool = False, wall: Wall = PROCESS, shows: str = "open",
+    kept: "KeptResults | None" = None,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return the next hint on an answer in `place`, in sentences; or a passed exercise's solution.
 
-    The exercise is graded first, without its speed. Raises `NoHint` if there is no such level, or
-    no solution to show yet, and `GraderFault` if the grader itself failed.
+    The exercise is judged first, unless `kept` has its verdicts. Raises `NoHint` if there is no
+    such level, or no solution to show yet, and `GraderFault` if the grader itself failed.
     """
-    report = redact_exercise_report(_grade_for_hint(exercise, place, wall), shows)
+    report = redact_exercise_report(_judge_for_hint(exercise, place, wall, kept), shows)
     before = read_hint_progress(place, exercise)
     if is_practice_passed(report):
         if before.given:
@@ -157,11 +162,12 @@ def write_hint_progress(place: Path, exercise: Exercise, progress: Progress) -> 
     return write_learner_progress(place, exercise.slug, entry)
 
 
-def _grade_for_hint(exercise: Exercise, place: Path, wall: Wall) -> ExerciseReport:
-    from grader.grading.session import grade_all_exercises
+def _judge_for_hint(
+    exercise: Exercise, place: Path, wall: Wall, kept: "KeptResults | None"
+) -> ExerciseReport:
+    from grader.grading.session import judge_own_answer
 
-    # Always the same draws, so that an unchanged file fails in the same way at the next hint.
-    [report] = grade_all_exercises([exercise], place, wall=wall, speed=False, seed="hint").exercises
+    report = judge_own_answer(exercise, place, wall=wall, kept=kept)
     if report.state == "fault":
         faults = [c.why for c in report.checks if c.verdict is Verdict.GRADER_FAULT]
         raise GraderFault("; ".join([report.sentence, *faults]).strip("; "))

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from grader.core import catalog
 from grader.core.records import CheckResult, Exercise, ExerciseReport, Verdict
 from grader.core.translation import Words
-from grader.grading import session
+from grader.grading import exercise as exercise_module
 from grader.grading.exercise import Run, grade_answer
 from grader.practice import hint_ladder, hints, learner_progress
 from grader.submission.answer_file import locate_submission
@@ -35,7 +34,7 @@ NOT_STABLE = RIGHT_NUMPY.replace("wide - wide.max(axis=axis, keepdims=True)", "w
 NO_EMPTY = RIGHT_NUMPY.replace("    wide =", "    assert x.size\n    wide =")
 
 
-GRADE = hints._grade_for_hint
+JUDGE = hints._judge_for_hint
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def graded_once(nursery):
     """Grade with the nursery of all tests, and each text once: it gets the same report again."""
     reports: dict[tuple[str, str], ExerciseReport] = {}
 
-    def graded(exercise, place, wall):
+    def graded(exercise, place, wall, kept):
         path = locate_submission(place, exercise.slug)
         asked = exercise.slug, path.read_text(encoding="utf-8")
         if asked not in reports:
@@ -56,7 +55,7 @@ def graded_once(nursery):
 
 @pytest.fixture(autouse=True)
 def _grade_once(graded_once, monkeypatch):
-    monkeypatch.setattr(hints, "_grade_for_hint", graded_once)
+    monkeypatch.setattr(hints, "_judge_for_hint", graded_once)
 
 
 @pytest.fixture
@@ -98,14 +97,15 @@ def test_hints_go_from_gentle_to_plain_and_end_there(asked):
 def test_an_unchanged_file_fails_in_the_same_way_at_the_next_hint(tmp_path, monkeypatch):
     seeds = []
 
-    def grade(exercises, place, *, seed=None, **how):
-        seeds.append(seed)
-        return SimpleNamespace(exercises=[SimpleNamespace(state="graded")])
+    def grade(exercise, place, run):
+        seeds.append(run.secret)
+        return ExerciseReport(slug=exercise.slug, title="", track="core", path="", sha256="",
+                              state="graded", sentence="", score=None, checks=(), speed=None)  # fmt: skip
 
-    monkeypatch.setattr(session, "grade_all_exercises", grade)
+    monkeypatch.setattr(exercise_module, "grade_answer", grade)
     for _ in range(2):
-        GRADE(EX01, tmp_path, PROCESS)
-    assert seeds[0] is not None
+        JUDGE(EX01, tmp_path, PROCESS, None)
+    assert len(seeds) == 2
     assert seeds[0] == seeds[1]
 
 

@@ -407,6 +407,17 @@ def test_a_record_of_marks_is_judged_anew(calls, answers, format):
     assert "unchanged" not in done.output
 
 
+@pytest.mark.parametrize("command", ["hint", "drill"])
+def test_practice_judges_nothing_that_grade_has_judged(calls, answers, command):
+    place = ("--submission", str(answers), "--isolation", "process")
+    grade(answers)
+    for judged in (calls[:], [*calls, f"judge {FIRST.slug}"]):
+        done = CliRunner().invoke(app, [command, FIRST.slug, *place])
+        assert not done.exception or isinstance(done.exception, SystemExit), done.exception
+        assert calls == judged
+        (answers / FIRST.file).write_text("nothing = 1\n")  # which the next command judges
+
+
 @pytest.mark.parametrize(
     "change, own",
     [
