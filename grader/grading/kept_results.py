@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ class KeptResults:
         content = {
             "digest": digest,
             "judged": as_json.convert_exercise_report(result.judged),
+            "calls": {check.id: sorted(check.calls) for check in result.judged.checks},
             "speed": None if speed is None else as_json.convert_speed_report(speed),
             "versions": dict(result.versions),
         }
@@ -175,6 +176,8 @@ def _digest_graded_exercise(exercise: Exercise) -> str:
 def _read_kept_grade(found: Mapping[str, Any], exercise: Exercise) -> KeptResult:
     """Read a result. Raises `ValueError`, among others, for a text of another origin."""
     judged = from_json.parse_exercise_report(found["judged"], exercise.track)
+    called = {name: frozenset(names) for name, names in found["calls"].items()}
+    judged = replace(judged, checks=tuple(replace(c, calls=called[c.id]) for c in judged.checks))
     speed = None if found["speed"] is None else from_json.parse_speed_report(found["speed"])
     result = KeptResult(judged=judged, speed=speed, versions=found["versions"])
     if not has_record_declared_types(result) or not _does_kept_grade_add(result, exercise):

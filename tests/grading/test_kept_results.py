@@ -407,6 +407,20 @@ def test_a_record_of_marks_is_judged_anew(calls, answers, format):
     assert "unchanged" not in done.output
 
 
+def test_a_hint_from_what_is_kept_is_on_the_function_that_fails(calls, answers):
+    right = solution(FIRST.slug)
+    wrong = right.replace("dim=dim, keepdim=True)\n", "dim=-1, keepdim=True)\n")
+    assert wrong != right
+    (answers / FIRST.file).write_text(wrong)
+    place = ("--submission", str(answers), "--isolation", "process")
+    judged_now = CliRunner().invoke(app, ["hint", FIRST.slug, *place, "--level", "1"])
+    assert calls.pop() == f"judge {FIRST.slug}"
+    kept = CliRunner().invoke(app, ["hint", FIRST.slug, *place, "--level", "1"])
+    assert calls == []
+    assert "on softmax:" in kept.output
+    assert kept.output == judged_now.output
+
+
 @pytest.mark.parametrize("command", ["hint", "drill"])
 def test_practice_judges_nothing_that_grade_has_judged(calls, answers, command):
     place = ("--submission", str(answers), "--isolation", "process")
