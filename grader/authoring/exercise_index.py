@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from grader.core import catalog
+from grader.core.manifest import ANSWER_KINDS
 from grader.core.records import DeclaredClass, DeclaredFunction, Exercise, Shape
 
 PATH = "docs/exercises.md"
@@ -100,15 +101,10 @@ def _write_index_return(name: str, what: Shape | tuple[Shape, ...]) -> str:
 def _write_index_shape(what: Shape) -> str:
     """Return "tensor (..., Lq, D)" for "tensor ... Lq D"."""
     words = what.split()
-    kind = [w.rstrip("?") for w in words if w.rstrip("?") in _SHAPE_KINDS]
-    letters = [w for w in words if w.rstrip("?") not in _SHAPE_KINDS]
+    kind = [w.rstrip("?") for w in words if w.rstrip("?") in ANSWER_KINDS]
+    letters = [w for w in words if w.rstrip("?") not in ANSWER_KINDS]
     text = " ".join([*kind, _write_index_letters(" ".join(letters))] if letters else kind)
     return f"{text} or None" if "?" in words[0] else text
-
-
-_SHAPE_KINDS = (
-    "tensor", "array", "bool", "rows", "int", "float", "str", "object", "flag", "none", "any",
-)  # fmt: skip
 
 
 def _write_index_letters(letters: str) -> str:

@@ -9,7 +9,6 @@ from grader.core.toml_file import (
     FLAG,
     POSITIVE,
     TEXT,
-    TEXT_OR_TEXTS,
     TEXTS,
     WHOLE,
     TomlKind,
@@ -20,6 +19,9 @@ from grader.core.toml_file import (
 )
 
 TRACKS = ("core", "further")
+ANSWER_KINDS = (  # with which `returns` and `attributes` begin; "?" after one allows None
+    "tensor", "array", "bool", "rows", "int", "float", "flag", "str", "object", "none", "any",
+)  # fmt: skip
 
 
 def _is_manifest_signature(value: Any) -> bool:
@@ -35,6 +37,17 @@ def _are_manifest_pairs(value: Any) -> bool:
     )
 
 
+def _is_manifest_answer(value: Any) -> bool:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(x, str) for x in texts):
+        return False
+    words = [(*text.split(), "", "")[:2] for text in texts]
+    return all(
+        kind.removesuffix("?") in ANSWER_KINDS and (kind, of) != ("bool", "array")
+        for kind, of in words
+    )
+
+
 _NAME = TomlKind("a name of Python's", lambda x: isinstance(x, str) and x.isidentifier())
 _SIGNATURE = TomlKind(
     'parameters in brackets, as in "(q, k, v, keep=None)"', _is_manifest_signature
@@ -43,17 +56,24 @@ _PAIRS = TomlKind(
     "a list of pairs: what is found in the solution, and what comes there", _are_manifest_pairs
 )
 _WORDS = TomlTable(others=TEXT)
+_ANSWERS = TomlTable(
+    others=TomlKind(
+        "a kind of value (tensor, array, bool tensor, rows, int, float, flag, str, object, none or "
+        'any) and its shape, as in "tensor B L"; or a list of such',
+        _is_manifest_answer,
+    )
+)
 
 _FUNCTION = TomlTable(
     entries={
         "name": _NAME, "signature": _SIGNATURE, "shapes": _WORDS, "about": TEXT, "hints": TEXTS,
-        "returns": TomlTable(others=TEXT_OR_TEXTS), "declaration": TEXT,
+        "returns": _ANSWERS, "declaration": TEXT,
     },
     needs=("name", "signature", "returns"),
 )  # fmt: skip
 _CLASS = TomlTable(
     entries={
-        "name": _NAME, "signature": _SIGNATURE, "attributes": _WORDS, "parameters": _WORDS,
+        "name": _NAME, "signature": _SIGNATURE, "attributes": _ANSWERS, "parameters": _WORDS,
         "about": TEXT, "hints": TEXTS, "methods": TomlTables(_FUNCTION),
     },
     needs=("name", "signature"),

@@ -64,9 +64,6 @@ FILLED_TEXT = TomlKind(
     "text in quotes, not empty", lambda x: isinstance(x, str) and bool(x.strip())
 )
 TEXTS = TomlKind("a list of texts in quotes", _is_toml_text_list)
-TEXT_OR_TEXTS = TomlKind(
-    "text in quotes, or a list of such", lambda x: isinstance(x, str) or _is_toml_text_list(x)
-)
 WHOLE = TomlKind("a whole number", lambda x: _is_toml_number(x) and isinstance(x, int) and x >= 0)
 POSITIVE = TomlKind("a number above 0", lambda x: _is_toml_number(x) and 0 < x < float("inf"))
 FLAG = TomlKind("true or false", lambda x: isinstance(x, bool))

@@ -1,5 +1,6 @@
 """Each law of the house is broken once, and its complaint names the cure."""
 
+import re
 import sys
 
 import pytest
@@ -342,3 +343,15 @@ def test_any_command_says_what_is_wrong_with_a_manifest(home, monkeypatch, capsy
         capsys.readouterr().err
         == f"{home}/{MANIFEST}: track is 'cor'. Write 'core' or 'further'.\n"
     )
+
+
+@pytest.mark.parametrize("kind", ["bool array N", "ndarray N", "", "tensors"])
+def test_a_return_of_no_known_kind_is_told_with_those_there_are(home, kind, monkeypatch, capsys):
+    text = (home / MANIFEST).read_text()
+    changed = re.sub(r'(returns = \{ \w+ = )"[^"]*"', rf'\1"{kind}"', text, count=1)
+    assert changed != text
+    (home / MANIFEST).write_text(changed)
+    monkeypatch.setattr(sys, "argv", ["grader", "skeletons"])
+    with pytest.raises(SystemExit):
+        app.run_command_line()
+    assert "Write a kind of value (tensor, array, bool tensor, rows" in capsys.readouterr().err
