@@ -352,7 +352,8 @@ class BlocksFirst(torch.nn.Module):
 
 @variant(of="FusedAttention")
 class LinearByHand(torch.nn.Module):
-    """F.linear with the three blocks of the weight, and a mask of finfo.min on the slow path."""
+    """F.linear with the three blocks of the weight; both paths in float64, the slow one with a mask
+    of finfo.min."""
 
     def __init__(self, d_model, num_heads, qkv_bias=False, qk_norm=False, fused=True):
         super().__init__()
@@ -371,15 +372,15 @@ class LinearByHand(torch.nn.Module):
         parts = [torch.nn.functional.linear(x, w, b) for w, b in zip(weights, biases)]  # noqa: B905
         q, k, v = (part.unflatten(-1, self.shape).movedim(-2, -3) for part in parts)
         q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = q.double(), k.double(), v.double()
         if self.fused:
             heads = fast_attention(q, k, v, keep)  # noqa: F821
         else:
-            wide = torch.promote_types(q.dtype, torch.float32)
-            scores = (q.to(wide) / math.sqrt(self.shape[1])) @ k.to(wide).transpose(-1, -2)
+            scores = (q / math.sqrt(self.shape[1])) @ k.transpose(-1, -2)
             if keep is not None:
-                scores = scores.masked_fill(keep == 0, torch.finfo(wide).min)
-            weights = scores.softmax(-1, dtype=wide)
+                scores = scores.masked_fill(keep == 0, torch.finfo(scores.dtype).min)
+            weights = scores.softmax(-1)
             if keep is not None:
                 weights = weights * keep
-            heads = (weights @ v.to(wide)).to(q.dtype)
-        return self.proj(heads.movedim(-3, -2).flatten(-2))
+            heads = weights @ v
+        return self.proj(heads.to(x.dtype).movedim(-3, -2).flatten(-2))
