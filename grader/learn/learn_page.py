@@ -110,8 +110,9 @@ class LearnTab:
         self._press("lesson")
 
     def _draw_lesson(self) -> None:
+        exercise = self._state.exercises[self._slug]
         with ui.element("article").classes("lesson").props('tabindex="0"'):
-            ui.html(render_lesson(self._slug, self._words), sanitize=False)
+            ui.html(render_lesson(exercise, self._words), sanitize=False)
 
     def _show(self, view: str) -> None:
         if view == "play" and self._play is not None:

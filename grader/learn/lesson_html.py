@@ -9,6 +9,7 @@ import latex2mathml.converter
 import markdown2
 
 from grader.core.installed_copies import find_project_file
+from grader.core.records import Exercise
 from grader.core.translation import Words
 from grader.submission.answer_file import locate_lesson_of_submission
 
@@ -24,9 +25,10 @@ _PICTURE = re.compile(r'(?<=<img src=")[\w.]+\.svg(?=")')
 _INSIDE_LINK = re.compile(r'<a href="(?!https?://|#)[^"]*">(.*?)</a>', re.DOTALL)
 
 
-def render_lesson(slug: str, words: Words) -> str:
+def render_lesson(exercise: Exercise, words: Words) -> str:
     """Return the lesson of an exercise as HTML; a paragraph that says so if there is none."""
-    path = find_project_file(locate_lesson_of_submission(slug, words.language))
+    lesson = locate_lesson_of_submission(exercise.slug, words.language)
+    path = find_project_file(lesson, exercise.home)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError:

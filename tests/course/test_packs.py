@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -18,6 +19,9 @@ from grader.core.toml_file import BadFile
 from grader.core.translation import Words
 from grader.grading import source_digest
 from grader.judging import suite_runner
+from grader.learn.lesson_html import render_lesson
+from grader.practice.folder.handed_course import list_handed_files
+from grader.practice.folder.handed_notebooks import list_handed_notebooks
 from grader.release import bundle, notebook_pages
 from grader.worker.parent import readable_paths
 from tests.classes.classroom import grader
@@ -212,6 +216,16 @@ def test_its_notebook_and_its_bundle_are_made_as_ours_are(use, tmp_path):
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     assert "What do the weights of a row add up to" in told.stdout
+
+
+def test_its_lesson_is_on_the_page_and_in_a_learners_folder(use):
+    exercise = use(SAMPLE)
+    lesson = (SAMPLE / f"docs/lessons/{SLUG}.en.md").read_text(encoding="utf-8")
+    title = lesson.partition("# ")[2].partition("\n")[0]
+    assert title in render_lesson(exercise, Words("en"))
+    files = dict(list_handed_files("en"))
+    assert title in files[f"docs/lessons/{SLUG}.en.md"].decode()
+    assert SLUG in {Path(name).stem for name, _ in list_handed_notebooks("en", "")}
 
 
 def test_what_is_generated_goes_into_the_pack(use, copied):

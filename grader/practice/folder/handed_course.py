@@ -70,7 +70,7 @@ def write_handed_skeleton(exercise: Exercise, language: str) -> str:
 def _list_handed_lesson(exercise: Exercise, language: str) -> Iterator[tuple[str, bytes]]:
     lesson = locate_lesson_of_submission(exercise.slug, language)
     for name in (lesson, lesson.removesuffix(".md") + ".svg"):
-        path = find_project_file(name)
+        path = find_project_file(name, exercise.home)
         if path.is_file():
             yield name, drop_generated_note(path.read_text(encoding="utf-8")).encode()
 

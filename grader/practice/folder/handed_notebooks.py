@@ -24,7 +24,8 @@ def list_handed_notebooks(language: str, repository: str) -> Iterator[tuple[str,
     """
     place = parse_repository_address(repository) if repository else None
     for exercise in list_catalog_exercises():
-        lesson = find_project_file(locate_lesson_of_submission(exercise.slug, language))
+        name = locate_lesson_of_submission(exercise.slug, language)
+        lesson = find_project_file(name, exercise.home)
         lacking = find_unmet_worker_requirement(list_worker_requirements(exercise, on_cuda=False))
         if lesson.is_file() and not exercise.draft and not lacking:
             text = lesson.read_text(encoding="utf-8")
