@@ -15,7 +15,13 @@ from grader.cli.options import (
     stop_command_for_unwritable,
 )
 from grader.core.advice import RECORD_FILE
-from grader.core.this_python import SCRIPT, find_own_command
+from grader.core.catalog import ROOT
+from grader.core.this_python import (
+    SCRIPT,
+    build_pip_install_command,
+    find_own_command,
+    is_grader_installed,
+)
 from grader.core.translation import Words
 from grader.practice.folder.bring_files import BroughtFile, HandedState, bring_handed_files
 from grader.practice.folder.handed_record import HandedRecord, read_handed_record
@@ -35,6 +41,9 @@ _WITH_NOTEBOOKS = "notebooks/ has a notebook for each exercise: open it in Jupyt
 _WRITTEN = "{folder} has {count} new files: exercises, lessons in docs/lessons, a Makefile, tasks for VS Code."  # noqa: E501
 _NEXT = "Next: `cd {folder}`, read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
 _NEXT_HERE = "Next: read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
+_NOT_INSTALLED = (
+    "The commands there need an installed grader, and this is a clone: first run `{command}`."  # noqa: E501
+)
 _ALREADY = "{folder} is such a folder already: `{command} update`, typed in it, brings what is new."
 _ALREADY_WITHOUT_NOTEBOOKS = (
     "{folder} is such a folder already: `{command}`, typed in it, writes the notebooks."
@@ -69,6 +78,8 @@ def init(
         _NEXT_HERE if folder.resolve() == Path.cwd() else _NEXT,
         folder=shlex.quote(str(folder)), language=words.language, command=find_own_command(),
     )  # fmt: skip
+    if not is_grader_installed():
+        print(words(_NOT_INSTALLED, command=build_pip_install_command(str(ROOT))))
     print(told)
 
 

@@ -31,8 +31,17 @@ def find_own_command() -> str:
     """Return what calls this grader in a shell: its script, by its path where it must be."""
     if "UV" in os.environ and _OF_UVX in Path(sys.prefix).parts:
         return f"uvx '{SCRIPT}[learn]'"
-    script, found = Path(sysconfig.get_path("scripts")) / SCRIPT, shutil.which(SCRIPT)
+    script, found = _locate_own_script(), shutil.which(SCRIPT)
     if found and os.path.realpath(found) == os.path.realpath(script):
         return SCRIPT
     words = [str(script)] if script.is_file() else [sys.executable, "-m", "grader"]
     return shlex.join(words)
+
+
+def is_grader_installed() -> bool:
+    """Return whether this Python finds the grader from any folder, not only in a clone."""
+    return _locate_own_script().is_file()
+
+
+def _locate_own_script() -> Path:
+    return Path(sysconfig.get_path("scripts")) / SCRIPT

@@ -127,6 +127,14 @@ def test_init_names_the_folder_to_go_to_unless_it_is_this_one(tmp_path, monkeypa
     assert said.startswith("my work has 0 new files")
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("installed", [False, True])
+def test_init_in_a_clone_names_what_installs_the_grader(tmp_path, monkeypatch, installed, language):
+    monkeypatch.setattr(folder_commands, "is_grader_installed", lambda: installed)
+    told = run("init", str(tmp_path / "mine"), "--lang", language)[1]
+    assert (f"-m pip install {ROOT}" in told) != installed
+
+
 def test_init_where_nothing_can_be_written_is_a_sentence(tmp_path):
     (tmp_path / "work").write_text("a file")
     code, said = run("init", str(tmp_path / "work"))
