@@ -263,8 +263,9 @@ def test_grid_manners(student, draw, dtype):
             draw.hard(Hard.OPTIONS)
             agree(student.rope_3d(x, tuple(grid), **given), reference.rope_3d(x, grid, **given))
     draw.hard(Hard.CHANGED)
-    with lasting(student.rope_3d, x, tuple(grid)):
-        agree(student.rope_3d(x.neg_(), tuple(grid)), reference.rope_3d(x, grid))
+    x, grid = draw.normal(2, 12, 10, dtype=dtype), (2, 3, 2)  # one token may come back as it is
+    with lasting(student.rope_3d, x, grid):
+        agree(student.rope_3d(x.neg_(), grid), reference.rope_3d(x, grid))
     x, upstream = draw.normal(3, 24, 10, dtype=dtype), draw.normal(3, 24, 10, dtype=dtype)
     [right] = reference.rope_3d_gradients(x, (2, 3, 4), upstream=upstream)
     [got] = backward(student.rope_3d(x.requires_grad_(), (2, 3, 4)), x, upstream=upstream)
