@@ -103,17 +103,16 @@ def agree_when_converted(module, oracle, x):
 
 
 def two_paths(module, x):
-    """Fail if the two paths agree to the last bit, with gradients or without: two paths would round
-    differently; where both compute in float64, they do so in float64."""
-    problem = "the outputs with fused=True and fused=False are equal to the last bit: to set fused "
-    problem += "changes nothing, for two paths would round differently"
-    for learns in (True, False):
-        alike = is_rounded_alike(module, x, learns)
-        if alike:
+    """Fail if the two paths agree to the last bit, with gradients in .train() or without in .eval():
+    two paths would round differently; where both compute in float64, they do so in float64."""
+    for mode, learns in (("train", True), ("eval", False)):
+        getattr(module, mode)()
+        problem = f"in .{mode}() the outputs with fused=True and fused=False are equal to the last "
+        problem += "bit: to set fused changes nothing, for two paths would round differently"
+        if is_rounded_alike(module, x, learns):
             module.double()
-            alike = is_rounded_alike(module, x.double(), learns)
+            expect(not is_rounded_alike(module, x.double(), learns), problem)
             module.float()
-        expect(not alike, problem)
 
 
 def is_rounded_alike(module, x, learns):

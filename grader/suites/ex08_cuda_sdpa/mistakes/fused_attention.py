@@ -183,6 +183,28 @@ class SwitchReadOnce(TwoPaths):
 
 
 @mistake(of="FusedAttention", caught_by=test_module)
+class FusedInTraining(TwoPaths):
+    """In .train() `fused` changes nothing: training always takes the fused path.
+
+    Read self.fused alone, not self.training.
+    """
+
+    def attend(self, q, k, v, keep):
+        return (self.fast if self.fused or self.training else self.slow)(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
+class WrittenOutInTraining(TwoPaths):
+    """In .train() `fused` changes nothing: training always takes the path written out.
+
+    Read self.fused alone, not self.training.
+    """
+
+    def attend(self, q, k, v, keep):
+        return (self.fast if self.fused and not self.training else self.slow)(q, k, v, keep)
+
+
+@mistake(of="FusedAttention", caught_by=test_module)
 class AlwaysMadeFused(TwoPaths):
     """The argument `fused` is ignored: every module begins on the fused path.
 
