@@ -42,7 +42,7 @@ _WRITTEN = "{folder} has {count} new files: exercises, lessons in docs/lessons, 
 _NEXT = "Next: `cd {folder}`, read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
 _NEXT_HERE = "Next: read docs/lessons/ex01_softmax.{language}.md, write exercises/ex01_softmax.py, then `{command} grade ex01`."  # noqa: E501
 _NOT_INSTALLED = (
-    "The commands there need an installed grader, and this is a clone: first run `{command}`."  # noqa: E501
+    "The commands there need an installed grader, and this is a clone: first run `{command}`."
 )
 _ALREADY = "{folder} is such a folder already: `{command} update`, typed in it, brings what is new."
 _ALREADY_WITHOUT_NOTEBOOKS = (

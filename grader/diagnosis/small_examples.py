@@ -26,6 +26,7 @@ from grader.judging.tolerance import as_judged_numbers, compute_rounding_toleran
 
 MAX_EXAMPLE_CALLS = 150  # of one failing check, each on a few numbers
 DRAWS = 2  # of each size
+NOISE = 1e-12  # of the largest number: what rounding in float64 leaves of a 0
 TIMES = 4  # the tolerance of half precision, within which right answers may differ
 HALVES = frozenset(("float16", "bfloat16"))
 MAX_WRITTEN = 200  # characters of one value
@@ -111,16 +112,27 @@ class _Search:
         except StudentFault:
             return None
         close = _allow_roundings(wanted)
-        parts = zip(
-            self._function.returns,
-            _list_answer_arrays(got),
-            _list_answer_arrays(wanted),
-            strict=False,
-        )
-        for name, one, right in parts:
+        parts = zip(_list_answer_arrays(got), _list_answer_arrays(wanted), strict=False)
+        for name, (n, (one, right)) in zip(self._function.returns, enumerate(parts), strict=False):
             if one is not None and right is not None and _is_wrong(one, right, close):
-                return _write_example(given, name, one, right)
+                return _write_example(given, name, one, self._compute_exact(given, n, right))
         return None
+
+    def _compute_exact(self, given: Mapping[str, Any], number: int, right: Any) -> Any:
+        """Return one part of the right answer to float32 inputs without what rounding left in it."""
+        wide = {
+            name: x.double() if isinstance(x, Tensor) and x.dtype == torch.float32
+            else x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype == np.float32
+            else x
+            for name, x in given.items()
+        }  # fmt: skip
+        try:
+            exact = _list_answer_arrays(self._call(self._right, wide))[number]
+        except StudentFault:
+            return right
+        if exact is None or exact.dtype.kind != "f" or exact.shape != right.shape:
+            return right
+        return np.where(np.abs(exact) < NOISE * np.abs(exact).max(initial=0.0), 0.0, exact)
 
     def _call(self, student: Student, given: Mapping[str, Any]) -> Any:
         """Call with copies of the inputs: the required ones by place, the others by name."""

@@ -14,7 +14,7 @@ _COLUMN_GAP = "   "
 _FACTORS = {
     2.0: "as if they were not divided by sqrt(4)",
     0.5: "as if they were divided by 4 instead of sqrt(4)",
-    (4 / 6) ** 0.5: "as if they were divided by sqrt(6), the number of keys, instead of sqrt(4)",
+    (4 / 6) ** 0.5: "as if they were divided by sqrt(6) instead of sqrt(4), the width of q and k",
 }
 
 

@@ -103,7 +103,7 @@ def agree_when_converted(module, oracle, x):
 
 
 def two_paths(module, x):
-    """Fail if the two paths agree to the last bit, with gradients in .train() or without in .eval():
+    """Fail if the two paths agree to the last bit, with gradients in .train(), without in .eval():
     two paths would round differently; where both compute in float64, they do so in float64."""
     for mode, learns in (("train", True), ("eval", False)):
         getattr(module, mode)()

@@ -345,7 +345,7 @@ def maximum_not_kept(x, dim=-1):
 
 @mistake(of="softmax", caught_by=test_gradient)
 def denominator_detached(x, dim=-1):
-    """The sum is cut out of the graph, by detach or no_grad, and the gradient lacks its part.
+    """The sum is cut out of the graph, and the gradient lacks its part.
 
     Only the maximum may be detached, because it cancels. The sum must stay.
     """
@@ -354,7 +354,7 @@ def denominator_detached(x, dim=-1):
 
 @mistake(of="softmax", caught_by=test_gradient)
 def maximum_and_denominator_detached(x, dim=-1):
-    """Maximum and sum are cut out of the graph, by no_grad, and the gradient lacks the sum's part.
+    """Maximum and sum are cut out of the graph, and the gradient lacks the sum's part.
 
     Only the maximum may be detached, because it cancels. The sum must stay.
     """

@@ -19,7 +19,7 @@ def always_math(q, k, v, keep=None, causal=False):
 
 @mistake(of="best_backend", caught_by=test_backend, null=True)
 def always_flash(q, k, v, keep=None, causal=False):
-    """The answer is always flash.
+    """Without a GPU the answer is always flash, also where there is no query or no key.
 
     Ask for the call at hand: where there is no key, nothing but math runs.
     """
