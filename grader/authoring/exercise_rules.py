@@ -1,5 +1,6 @@
 """The laws of an exercise: a law's docstring states the law, and a law yields its breaches."""
 
+import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,20 +51,32 @@ def check_files_law(exercise: Exercise) -> Iterator[str]:
 
 
 def check_sources_law(exercise: Exercise) -> Iterator[str]:
-    """Every source is UTF-8, and Python where it is called so."""
+    """Every source is UTF-8, and Python where it is called so; no name is defined twice in it."""
     paths = [exercise.solution, _find_reference_for_law(exercise)]
     for path in [*paths, *sorted(exercise.folder.rglob("*.py"))]:
         name = path.relative_to(exercise.home)
         try:
             text = path.read_text(encoding="utf-8") if path.is_file() else ""
             if path.suffix == ".py":
-                python_outline.parse_submission(text)
+                yield from _find_names_defined_twice(name, python_outline.parse_submission(text))
         except OSError as error:
             yield f"{name} cannot be read: {error.strerror}. Give yourself the right to."
         except UnicodeDecodeError:
             yield f"{name} is not UTF-8 text. Save it as UTF-8."
         except python_outline.NotPython as problem:
             yield f"{name} is not Python. Mend it: {problem}"
+
+
+def _find_names_defined_twice(path: Path, tree: ast.Module) -> Iterator[str]:
+    seen: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if node.name in seen:
+                yield (
+                    f"{path} defines {node.name} again in line {node.lineno}, and the first is"
+                    " lost. Rename one."
+                )
+            seen.add(node.name)
 
 
 def check_modules_law(exercise: Exercise) -> Iterator[str]:

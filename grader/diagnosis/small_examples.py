@@ -119,7 +119,7 @@ class _Search:
         return None
 
     def _compute_exact(self, given: Mapping[str, Any], number: int, right: Any) -> Any:
-        """Return one part of the right answer to float32 inputs without what rounding left in it."""
+        """Return one part of the right answer to float32 inputs, without what rounding left."""
         wide = {
             name: x.double() if isinstance(x, Tensor) and x.dtype == torch.float32
             else x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype == np.float32

@@ -63,6 +63,7 @@ BREACHES = [
     (exercise_rules.check_files_law, TESTS, "Doubling.", "As the reference.", f"reference/{SLUG}.py is missing. Write the oracle and the yardstick."),
     (suite_rules.check_hard_kinds_law, f"{SUITE}/hard.toml", "", GONE, "its suite needs a hard.toml. Write which check runs what."),
     (suite_rules.check_trials_law, f"{SUITE}/trials.py", "", GONE, "its suite needs one trials.py. Write how each name is called on random inputs."),
+    (exercise_rules.check_sources_law, RIGHT, "def twice_1(", "def twice_0(", f"{RIGHT} defines twice_0 again in line 13, and the first is lost. Rename one."),
     (exercise_rules.check_sources_law, TESTS, "2 * x)", "2 *)", f"{TESTS} is not Python. Mend it: Line 11 is not valid Python (invalid syntax): same(student.double(x), 2 *)"),
     (exercise_rules.check_sources_law, WRONG, "return 3 * x", "return 3 *", f"{WRONG} is not Python. Mend it: Line 14 is not valid Python (invalid syntax): return 3 *"),
     (exercise_rules.check_sources_law, SOLUTION, "x + x", "x +", f"{SOLUTION} is not Python. Mend it: Line 17 is not valid Python (invalid syntax): return x +"),
