@@ -34,10 +34,11 @@ from grader.authoring.process_limits import (
 )
 from grader.authoring.processes import READY, JobKind
 from grader.core import catalog
-from grader.core.errors import GraderFault
+from grader.core.errors import GraderFault, UserError
 from grader.core.records import CheckResult, Exercise, Submission, Verdict
 from grader.diagnosis import failed_checks, mistake_catalogue
 from grader.judging import suite_runner
+from grader.judging.author_error import tell_author_errors
 from grader.judging.judge import Judge
 from grader.judging.student import Student
 from grader.worker.parent.in_process import call_without_wall, load_text_without_wall
@@ -203,12 +204,15 @@ def _run_feedback_job(pipe: Connection, job: FeedbackJob) -> None:
     """Send READY, then what each report says, to the parent process."""
     try:
         exercise = catalog.find_catalog_exercise(job.slug)
-        answers = list_feedback_answers(exercise, job.sample)
-        trials = suite_runner.list_suite_trials(exercise)
-        tried = FeedbackTrial(exercise, NameTruth(exercise, trials, job.sample.inputs))
+        with tell_author_errors(exercise):
+            answers = list_feedback_answers(exercise, job.sample)
+            trials = suite_runner.list_suite_trials(exercise)
+            tried = FeedbackTrial(exercise, NameTruth(exercise, trials, job.sample.inputs))
         pipe.send(READY)
         for number in job.numbers:
             pipe.send(tried.try_answer(answers[number]))
+    except UserError as problem:  # before `GraderFault`: a broken suite is both
+        pipe.send(UserError(str(problem)))
     except GraderFault as fault:
         pipe.send(str(fault))
     except Exception:  # sent, or the parent would take it for an answer that ends the process

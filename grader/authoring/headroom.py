@@ -23,6 +23,7 @@ from grader.core import catalog
 from grader.core.records import Exercise, Verdict
 from grader.cuda import compiled_answer as cuda
 from grader.judging import suite_runner
+from grader.judging.author_error import tell_author_errors
 from grader.judging.case import CURRENT_CASE, Rule
 from grader.judging.judge import Judge
 from grader.judging.marks import CheckCase
@@ -122,16 +123,16 @@ def measure_headroom_of_answer(slug: str, answer: str, seeds: Sequence[int]) -> 
     """Run every check of an exercise on one right answer with each of the seeds."""
     torch.set_num_threads(1)  # inputs are small, and there is a process for every processor
     exercise = catalog.find_catalog_exercise(slug)
-    student = Student(
-        exercise, call_without_wall(_load_headroom_answer(exercise, answer), exercise.prelude)
-    )
-    cases = _list_headroom_cases(exercise, answer)
-    parts = [
-        measure_headroom_of_case(student, slug, answer, case, seed)
-        for seed in seeds
-        for case in cases
-    ]
-    return join_measured_headroom(parts)
+    with tell_author_errors(exercise):
+        module = _load_headroom_answer(exercise, answer)
+        student = Student(exercise, call_without_wall(module, exercise.prelude))
+        cases = _list_headroom_cases(exercise, answer)
+        parts = [
+            measure_headroom_of_case(student, slug, answer, case, seed)
+            for seed in seeds
+            for case in cases
+        ]
+        return join_measured_headroom(parts)
 
 
 def _list_headroom_cases(exercise: Exercise, answer: str) -> list[CheckCase]:

@@ -13,6 +13,7 @@ from grader.diagnosis import solution_modules
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.naming import name_mistake
 from grader.judging import suite_runner
+from grader.judging.author_error import AuthorError
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, Variant, edited
 from grader.judging.student import Student
@@ -69,6 +70,11 @@ def run_suite_on_mistake(
             as it does for the solution, and is left out; if `calls` is empty, none is left out
     naming  whether to find the mistakes that a report would name
     """
+    if mistake.caught_by not in {check.id for check in suite_runner.list_suite_checks(exercise)}:
+        raise AuthorError(
+            f"{mistake.id} names {mistake.caught_by}, which is no check of the suite of"
+            f" {exercise.slug}. Name the check that catches it."
+        )
     judge = Judge(known.student(mistake), ("mutants", exercise.slug))
     only, untouched = frozenset({mistake.caught_by}), frozenset[str]()
     if calls:
@@ -87,7 +93,10 @@ def run_suite_on_mistake(
         verdict=own.verdict,
         says=own.why,
         earned=tuple(passed) if mistake.null else (),
-        faults=tuple(f"{c.id}: {c.why}" for c in results if c.verdict is Verdict.GRADER_FAULT),
+        faults=(
+            *(f"{c.id}: {c.why}" for c in results if c.verdict is Verdict.GRADER_FAULT),
+            *(f"{f.check}: {f.fault}" for f in judge.failures if f.fault.kind == "NameError"),
+        ),
         named=tuple(named),
     )
 

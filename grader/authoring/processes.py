@@ -19,7 +19,8 @@ from grader.authoring.mechanical import (
 )
 from grader.authoring.process_limits import limit_memory_of_proof
 from grader.core import catalog
-from grader.core.errors import GraderFault
+from grader.core.errors import GraderFault, UserError
+from grader.judging.author_error import tell_author_errors
 
 CHANGES_PER_PROCESS = 40  # a process takes 4 s to start; too many, and the last one runs alone
 READY = "ready"
@@ -114,6 +115,8 @@ def _run_job_in_children(job: Any, kind: JobKind) -> Iterator[Any]:
                 ready = True
             elif isinstance(message, str):
                 raise GraderFault(message)
+            elif isinstance(message, UserError):
+                raise message
             else:
                 left.pop(0)
                 yield message
@@ -146,12 +149,15 @@ def _run_mechanical_process(pipe: Connection, job: Job) -> None:
     """Send READY, then the outcome of each change, to the parent process."""
     try:
         exercise = catalog.find_catalog_exercise(job.slug)
-        proof = MechanicalProof(exercise, job.variant, job.inputs, job.trials, job.seconds)
-        found = list_mechanical_changes(exercise, job.variant)
+        with tell_author_errors(exercise):
+            proof = MechanicalProof(exercise, job.variant, job.inputs, job.trials, job.seconds)
+            found = list_mechanical_changes(exercise, job.variant)
         limit_memory_of_proof(exercise.limits.memory_gib)
         pipe.send(READY)
         for number in job.numbers:
             pipe.send(proof.judge_change(found[number]))
+    except UserError as problem:  # before `GraderFault`: a broken suite is both
+        pipe.send(UserError(str(problem)))
     except GraderFault as fault:
         pipe.send(str(fault))
     except Exception:  # sent, or the parent would take it for a change that ends the process

@@ -31,6 +31,7 @@ from grader.core.errors import GraderFault
 from grader.core.records import Exercise, ExerciseReport
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging import drills, suite_runner
+from grader.judging.author_error import tell_author_errors
 from grader.worker.child import operator_list
 from grader.worker.parent import requirements
 from grader.worker.parent.nursery import Nursery
@@ -163,7 +164,9 @@ def _close_operators_for_proof() -> None:
 def run_proof_task(task: ProofTask) -> dict[str, Result]:
     """Run a task in this process; return its results by name."""
     exercise = catalog.find_catalog_exercise(task.slug)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with (
+        tell_author_errors(exercise), warnings.catch_warnings(), np.errstate(all="ignore"),
+    ):  # fmt: skip
         warnings.simplefilter("ignore")  # wrong answers overflow and divide by zero
         prove = PROVERS_BY_KIND[task.kind]
         return {name: prove(exercise, name, task.calls) for name in task.names}

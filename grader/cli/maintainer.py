@@ -81,7 +81,11 @@ def skeletons() -> None:
 
 
 def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
-    """Return the exercises whose suites can run here; print what the others lack."""
+    """Return the exercises whose suites can run here; print what the others lack.
+
+    Stop with the first breach of a law without which a suite cannot be run.
+    """
+    from grader.authoring.exercise_rules import FIRST_LAWS
     from grader.worker.parent import requirements
 
     check_whole_project(goal)
@@ -97,6 +101,10 @@ def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
             found.append(exercise)
     if not found:
         stop_command("Nothing was asked: install what is missing first.")
+    for exercise in found:
+        for law in FIRST_LAWS:
+            if breach := next(law(exercise), ""):
+                stop_command(f"{exercise.slug}: {breach}")
     return found
 
 

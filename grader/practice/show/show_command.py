@@ -7,6 +7,7 @@ from rich.text import Text
 
 from grader.core.records import Exercise
 from grader.core.translation import Words
+from grader.judging.author_error import tell_author_errors
 from grader.practice.show import picture
 from grader.practice.show.example import trace_example_to_show
 from grader.practice.show.recorded_answers import show_answer_behind_wall
@@ -27,7 +28,8 @@ def show_example(
     said = split_sentence_to_show(tokens, embedding)
     if output is not None:
         check_shown_picture_suffix(output)
-    found = _trace_answer_to_show(exercise, place, said, head, wall, words, console)
+    with tell_author_errors(exercise):
+        found = _trace_answer_to_show(exercise, place, said, head, wall, words, console)
     view = View(trace=found, words=words)
     console.print(view)
     if output is None:
