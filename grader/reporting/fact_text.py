@@ -17,8 +17,8 @@ FACT_SENTENCES = {
     "rows_too_small": "All numbers of a row are too small by one factor, here by up to {share} of "
     "themselves: something is added to the sum by which they are divided.",
     "all_inverted": "True and False are exchanged everywhere.",
-    "more_true": "All that should be True is True; wrong entries that are True: {count}.",
-    "fewer_true": "All that should be False is False; wrong entries that are False: {count}.",
+    "more_true": "All that should be True is True, and so are {count} others.",
+    "fewer_true": "All that should be False is False, and so are {count} others.",
     # weights
     "negative_weights": "There are negative weights, the least {least}.",
     "row_sums": "In an example the weights of a row sum to {sum}, not to 1.",

@@ -39,5 +39,5 @@ def _report_wrong_place(place: WrongPlaces, words: Words) -> str:
     if len(wrong) <= _MAX_LISTED_NUMBERS:
         numbers = words(", ").join(map(str, wrong))
         return words("{axes} {numbers}, of {size}", axes=several, numbers=numbers, size=size)
-    text = "{count} of {size} {axes}, the first {first}"
+    text = "{count} of {size} {axes}; the first is {first}"
     return words(text, count=len(wrong), size=size, axes=several, first=wrong[0])

@@ -324,7 +324,7 @@ def test_many_scattered_rows_are_counted():
     wrong = np.zeros((40, 3), bool)
     wrong[::3] = True
     said = locations.report_wrong_places(location.locate_judged_errors(wrong, ["Lq", "D"]))
-    assert said == "Wrong: 14 of 40 rows, the first 0."
+    assert said == "Wrong: 14 of 40 rows; the first is 0."
 
 
 @pytest.mark.parametrize(

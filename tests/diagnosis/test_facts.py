@@ -293,7 +293,7 @@ def test_what_another_call_changed_tells_nothing_of_how_it_is_computed():
 
 def test_counts_are_whole_numbers():
     told = [*fact_text.report_facts([Fact(key="more_true", values={"count": 32768.0})], Words())]
-    assert told == ["All that should be True is True; wrong entries that are True: 32768."]
+    assert told == ["All that should be True is True, and so are 32768 others."]
     told = [*fact_text.report_facts([Fact(key="factor", values={"factor": 7.0000002})], Words())]
     assert told == ["Every number is 7 times what it should be."]
     told = [*fact_text.report_facts([Fact(key="factor", values={"factor": 1.00004})], Words())]
