@@ -7,6 +7,7 @@ from typing import Any
 
 from grader.authoring import chinese_rules, proof_rules, skeletons, suite_rules
 from grader.authoring.new_exercise import list_new_exercise_todos
+from grader.core import catalog
 from grader.core.records import DeclaredClass, DeclaredFunction, Exercise
 from grader.core.toml_file import BadFile
 from grader.core.translation import LANGUAGES
@@ -48,6 +49,19 @@ def check_files_law(exercise: Exercise) -> Iterator[str]:
         yield "its suite needs either mistakes.py or a folder mistakes/ with an __init__.py."
     if len(list(exercise.folder.glob("bench_*.py"))) > 1:
         yield "its suite has several bench_*.py. Make it one file."
+    if exercise.home != catalog.ROOT:
+        yield from _find_unreleased_references(exercise)
+
+
+def _find_unreleased_references(exercise: Exercise) -> Iterator[str]:
+    """Yield a breach for each file in a pack's reference/ that a release would leave out."""
+    slugs = tuple(e.slug for e in catalog.list_catalog_exercises() if e.home == exercise.home)
+    for path in sorted((exercise.home / "reference").glob("*.py")):
+        if not path.name.startswith((*slugs, "__init__")):
+            yield (
+                f"reference/{path.name} belongs to no exercise, and a release leaves it out. Begin"
+                " its name with that of its exercise."
+            )
 
 
 def check_sources_law(exercise: Exercise) -> Iterator[str]:

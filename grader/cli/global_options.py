@@ -74,7 +74,7 @@ class GroupWithGlobalOptions(TranslatedGroup):
             stop_command(str(problem))
         except GraderFault as fault:
             told = "The grader itself failed: {fault}. Please report it."
-            print(find_command_words()(told, fault=fault), file=sys.stderr)
+            print(find_command_words()(told, fault=str(fault).rstrip(".")), file=sys.stderr)
             raise typer.Exit(FAULT) from None
 
 

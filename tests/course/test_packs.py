@@ -246,6 +246,15 @@ def test_the_house_looks_into_it(use, copied):
     assert complaint.startswith(f"reference/{SLUG}.py is missing.")
 
 
+def test_a_helper_that_a_release_would_leave_out_is_a_breach(use, copied):
+    exercise = use(copied)
+    assert list(exercise_rules.check_files_law(exercise)) == []
+    (copied / "reference" / f"{SLUG}_tables.py").touch()
+    (copied / "reference" / "tables.py").touch()
+    [told] = exercise_rules.check_files_law(exercise)
+    assert told.startswith("reference/tables.py belongs to no exercise, and a release leaves it")
+
+
 def test_no_answer_may_read_it(use, copied, monkeypatch):
     """Not even where it lies below something that an answer may read, such as the packages."""
     monkeypatch.setattr(readable_paths, "find_worker_site_folders", lambda: [str(copied.parent)])
