@@ -35,50 +35,52 @@ def report_pinned_line(pinned: PinnedLine | None, words: Words) -> Iterator[str]
     """Yield the sentence about the line that is pinned, if one is."""
     if pinned is None:
         return
-    line = str(pinned.line)
-    if pinned.cell:
-        line = words("{line} of cell {cell}", line=line, cell=pinned.cell)
+    place = (
+        words("Line {line} of cell {cell}", line=pinned.line, cell=pinned.cell)
+        if pinned.cell
+        else words("Line {line}", line=pinned.line)
+    )
     if pinned.change:
-        yield _report_change(pinned, line, words)
+        yield _report_change(pinned, place, words)
     else:
-        yield _report_first_wrong_value(pinned, line, words)
+        yield _report_first_wrong_value(pinned, place, words)
 
 
-def _report_change(pinned: PinnedLine, line: str, words: Words) -> str:
+def _report_change(pinned: PinnedLine, place: str, words: Words) -> str:
     change = words(_CHANGES.get(pinned.change, "a change there"))
     if pinned.dropped:
         change = words("`{argument}` left out", argument=pinned.dropped)
     return words(
-        "Line {line}, `{text}`: with {change}, this check passes.",
-        line=line, text=pinned.text, change=change,
+        "{place}, `{text}`: with {change}, this check passes.",
+        place=place, text=pinned.text, change=change,
     )  # fmt: skip
 
 
-def _report_first_wrong_value(pinned: PinnedLine, line: str, words: Words) -> str:
+def _report_first_wrong_value(pinned: PinnedLine, place: str, words: Words) -> str:
     got, right = pinned.got, pinned.right
     if not pinned.name:
-        return words("Line {line} is the first whose value differs from a right answer.", line=line)
+        return words("{place} is the first whose value differs from a right answer.", place=place)
     returned = pinned.name.startswith("return")
     name = words("what it returns") if returned else f"`{pinned.name}`"
     if got == () and right in ((), None):
         return words(
-            "Line {line} is the first whose value differs from a right answer: "
+            "{place} is the first whose value differs from a right answer: "
             "{name} is another number.",
-            line=line, name=name,
+            place=place, name=name,
         )  # fmt: skip
     if right is None:
         return words(
-            "Line {line} is the first whose value differs from a right answer: {name} is {got}.",
-            line=line, name=name, got=got,
+            "{place} is the first whose value differs from a right answer: {name} is {got}.",
+            place=place, name=name, got=got,
         )  # fmt: skip
     if got != right:
         return words(
-            "Line {line} is the first whose value differs from a right answer: "
+            "{place} is the first whose value differs from a right answer: "
             "{name} is {got}, should be {right}.",
-            line=line, name=name, got=got, right=right,
+            place=place, name=name, got=got, right=right,
         )  # fmt: skip
     return words(
-        "Line {line} is the first whose value differs from a right answer: "
+        "{place} is the first whose value differs from a right answer: "
         "{name} is {got}, as it should be, but with other numbers.",
-        line=line, name=name, got=got,
+        place=place, name=name, got=got,
     )  # fmt: skip

@@ -36,7 +36,7 @@ SENTENCE = f"{FIRST}`scores` is (2, 4), should be (2, 3)."
          "Line 14, `y = x.sum(-1, True)`: with `True` left out, this check passes.",
          "第 14 行 `y = x.sum(-1, True)`：只要去掉 `True` ，这项检查就能通过。"),
         ({"cell": 4}, SENTENCE.replace("14", "14 of cell 4"),
-         "从第 14（单元格 4）行起，算出的值与正确答案不同：`scores` 是 (2, 4)，应为 (2, 3)。"),
+         "从单元格 4 第 14 行起，算出的值与正确答案不同：`scores` 是 (2, 4)，应为 (2, 3)。"),
     ],
 )  # fmt: skip
 def test_each_sentence_is_there_in_both_languages(changes, english, chinese):
