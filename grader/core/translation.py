@@ -8,7 +8,7 @@ stays English.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -17,6 +17,7 @@ from typing import Any
 
 from grader.core import catalog, manifest, toml_file
 from grader.core.advice import fit_advice, fit_quoted_advice
+from grader.core.diagnosis_records import NamedMistake
 from grader.core.records import Exercise
 
 LANGUAGES = ("en", "zh")
@@ -109,6 +110,15 @@ class Words:
         """What a mistake is, and how to mend it."""
         entry = self._suite_texts(slug).get("mistakes", {}).get(id, {})
         return entry.get("says", says), fit_quoted_advice(entry.get("mend", mend))
+
+    def mistakes(self, slug: str, found: Sequence[NamedMistake]) -> list[tuple[str, str]]:
+        """What each mistake is, and how to mend it; a cure that the next one shares is left out."""
+        told = [self.mistake(slug, m.id, m.says, m.mend) for m in found]
+        after = [mend for _, mend in (*told[1:], ("", ""))]
+        return [
+            (says, "" if mend == following else mend)
+            for (says, mend), following in zip(told, after, strict=False)
+        ]
 
     def question(self, slug: str, id: str, asks: str, answer: str) -> tuple[str, str]:
         """A question of an interview, and a model answer."""

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from grader.core import catalog
 from grader.core.advice import fit_advice
-from grader.core.diagnosis_records import Diagnosis, NamedMistake
+from grader.core.diagnosis_records import Diagnosis
 from grader.core.records import (
     CheckResult,
     ExerciseReport,
@@ -160,9 +160,9 @@ class _Tell:
         """Return heat maps of the weights of a small example, each with its name."""
         return stage_text.report_stage_maps(d.stage, self._words) if d.stage else []
 
-    def mistake(self, e: ExerciseReport, m: NamedMistake) -> tuple[str, str]:
-        """Return what the mistake is, and how to mend it."""
-        return self._words.mistake(e.slug, m.id, m.says, m.mend)
+    def mistakes(self, e: ExerciseReport, d: Diagnosis) -> list[tuple[str, str]]:
+        """Return what each mistake is, and how to mend it."""
+        return self._words.mistakes(e.slug, d.mistakes)
 
     def measured(self, m: SpeedMeasurement) -> list[str]:
         return speed_text.report_speed_measurement(m, self._words)

@@ -54,9 +54,8 @@ def _render_item_explanation(c: CheckResult, e: ExerciseReport, words: Words) ->
         return
     if where := locations.report_wrong_places(c.diagnosis.places, words):
         yield where
-    for number, m in enumerate(c.diagnosis.mistakes):
-        told = words.joined(*words.mistake(e.slug, m.id, m.says, m.mend))
-        yield f"{words(c.diagnosis.link) if number else ''}{told}"
+    for number, told in enumerate(words.mistakes(e.slug, c.diagnosis.mistakes)):
+        yield f"{words(c.diagnosis.link) if number else ''}{words.joined(*told)}"
     yield from fact_text.report_facts(c.diagnosis.facts, words)
     if c.diagnosis.example is not None:
         yield fact_text.report_small_example(c.diagnosis.example, words)

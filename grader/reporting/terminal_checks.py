@@ -74,8 +74,7 @@ def _render_terminal_diagnosis(d: Diagnosis | None, slug: str, words: Words) -> 
         return
     if where := locations.report_wrong_places(d.places, words):
         yield Text(where)
-    for number, mistake in enumerate(d.mistakes):
-        says, mend = words.mistake(slug, mistake.id, mistake.says, mistake.mend)
+    for number, (says, mend) in enumerate(words.mistakes(slug, d.mistakes)):
         yield Text.assemble(words(d.link) if number else "", (says, "yellow"))
         if mend:
             yield Text(mend, style="dim")

@@ -85,3 +85,15 @@ def test_the_line_comes_back_from_json(changes):
     again = parse_report_json(write_report_json(report(exercise(checks=checks))))
     told = [c.diagnosis.pinned for e in again.exercises for c in e.checks if c.diagnosis]
     assert told[0] == known.pinned
+
+
+def test_a_cure_that_two_mistakes_share_is_told_once_in_every_view():
+    one, other = DIAGNOSIS.mistakes
+    cure = "Divide by the root of D."
+    both = replace(DIAGNOSIS, mistakes=(replace(one, mend=cure), replace(other, mend=cure)))
+    failed = replace(CHECKS[1], diagnosis=both)
+    shown = report(exercise(checks=(failed,), speed=None))
+    named = [view for view in views(shown).split("\n") if "Not divided." in view]
+    assert len(named) >= 4
+    told = views(shown).replace(write_report_json(shown), "")
+    assert told.count(cure) == told.count("Not divided.")
