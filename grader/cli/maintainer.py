@@ -83,9 +83,9 @@ def skeletons() -> None:
 def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
     """Return the exercises whose suites can run here; print what the others lack.
 
-    Stop with the first breach of a law without which a suite cannot be run.
+    Stop at a source that cannot be read.
     """
-    from grader.authoring.exercise_rules import FIRST_LAWS
+    from grader.authoring.exercise_rules import check_sources_law
     from grader.worker.parent import requirements
 
     check_whole_project(goal)
@@ -102,9 +102,8 @@ def _list_exercises_for_command(goal: str, names: list[str]) -> list[Exercise]:
     if not found:
         stop_command("Nothing was asked: install what is missing first.")
     for exercise in found:
-        for law in FIRST_LAWS:
-            if breach := next(law(exercise), ""):
-                stop_command(f"{exercise.slug}: {breach}")
+        if breach := next(check_sources_law(exercise), ""):
+            stop_command(f"{exercise.slug}: {breach}")
     return found
 
 
