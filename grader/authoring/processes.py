@@ -5,9 +5,10 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
+from threading import Event
 from typing import Any, Protocol
 
 from grader.authoring.mechanical import (
@@ -72,15 +73,22 @@ def run_jobs_in_children(
 ) -> Iterator[Any]:
     """Run the jobs in so many processes at once; yield each outcome as it arrives."""
     found: SimpleQueue[Any] = SimpleQueue()
+    ended = Event()
     with ThreadPoolExecutor(processes) as pool:
-        for job in jobs:
-            pool.submit(_collect_job_outcomes, job, kind, found)
-        for _ in jobs:
-            while (one := found.get()) is not None:
-                if isinstance(one, BaseException):
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise one
-                yield one
+        try:
+            for job in jobs:
+                pool.submit(_collect_job_outcomes, job, kind, found, ended)
+            for _ in jobs:
+                while (one := found.get()) is not None:
+                    if isinstance(one, BaseException):
+                        raise one
+                    yield one
+        except BaseException:  # Ctrl-C too, or a reader that reads no further
+            ended.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 def split_numbered_job(job: Any, at_once: int = CHANGES_PER_PROCESS) -> list[Any]:
@@ -89,25 +97,32 @@ def split_numbered_job(job: Any, at_once: int = CHANGES_PER_PROCESS) -> list[Any
     return [replace(job, numbers=n[i : i + at_once]) for i in range(0, len(n), at_once)]
 
 
-def _collect_job_outcomes(job: NumberedJob, kind: JobKind, found: "SimpleQueue[Any]") -> None:
+def _collect_job_outcomes(
+    job: NumberedJob, kind: JobKind, found: "SimpleQueue[Any]", ended: Event
+) -> None:
     try:
-        for outcome in _run_job_in_children(job, kind):
+        for outcome in _run_job_in_children(job, kind, ended):
             found.put(outcome)
     except BaseException as error:  # carried to the thread that reads
         found.put(error)
     found.put(None)
 
 
-def _run_job_in_children(job: Any, kind: JobKind) -> Iterator[Any]:
-    """Yield the outcomes of a job; if a process dies, start another after that answer."""
+def _run_job_in_children(job: Any, kind: JobKind, ended: Event) -> Iterator[Any]:
+    """Yield the outcomes of a job; if a process dies, start another after that answer.
+
+    ended  set when no outcome is wanted any more
+    """
     left = list(job.numbers)
-    while left:
+    while left and not ended.is_set():
         context = get_context("spawn")
         here, there = context.Pipe(duplex=False)
         child = context.Process(
             target=kind.run, args=(there, replace(job, numbers=tuple(left))), daemon=True
         )
         child.start()
+        if ended.is_set():
+            child.terminate()
         there.close()
         ready = False
         for message in _receive_job_outcomes(here):
@@ -121,6 +136,8 @@ def _run_job_in_children(job: Any, kind: JobKind) -> Iterator[Any]:
                 left.pop(0)
                 yield message
         child.join()
+        if ended.is_set():
+            return
         if left and not ready:
             raise GraderFault(f"{job.slug}: its process ended with {child.exitcode} at its start")
         if left:
