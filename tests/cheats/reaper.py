@@ -184,15 +184,15 @@ def _changes_of_children() -> Iterator[tuple[int, int]]:
 
 
 def _processes() -> Iterator[Process]:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            front, _, back = stat.read_text().rpartition(") ")
-        except OSError:
+            front, _, back = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
+        except OSError:  # it ended meanwhile
             continue
         state, parent = back.split()[:2]
         if state != "Z":
             name = front.partition(" (")[2]
-            yield Process(pid=int(stat.parent.name), parent=int(parent), name=name, state=state)
+            yield Process(pid=int(pid), parent=int(parent), name=name, state=state)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A process that grades many cheats sees each harm, and says of which cheat it is."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cheats import reaper
 from tests.cheats.cheat import HERE, Cheat, all_cheats
 from tests.cheats.outcomes import Harm
 from tests.cheats.room import Room
@@ -52,6 +54,14 @@ def test_a_daemon_is_told_of_the_order_that_left_it(tmp_path):
     _, *after, _ = served(tmp_path, "pass", DAEMON, "pass")
     assert [len(a["left"]) for a in after] == [0, 1, 0]
     assert all(a["done"] and a["ended"] is None for a in after)
+
+
+@linux
+def test_a_process_that_ends_while_processes_are_listed_is_left_out(monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(os, "listdir", lambda path: [str(ended.pid), "self", str(os.getpid())])
+    assert [process.pid for process in reaper._processes()] == [os.getpid()]
 
 
 @pytest.mark.parametrize(

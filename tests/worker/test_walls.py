@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.worker.child import seccomp
+from grader.worker.child.process_tree import list_descendant_processes
 from grader.worker.child.remove_tree import remove_worker_folder
 from grader.worker.parent import bubblewrap, faults, walls
 from grader.worker.parent.nursery import Nursery
@@ -194,7 +195,7 @@ def test_a_nursery_that_loses_its_parent_leaves_nothing(tmp_path):
             env=os.environ | {"TMPDIR": str(folder)},
         )  # fmt: skip
         process.stdout.readline()
-        pids = _below(process.pid)
+        pids = list_descendant_processes([process.pid]) - {process.pid}
         assert len(pids) >= 2
         process.kill()
         process.wait()
@@ -302,16 +303,6 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path):
     (tmp_path / "worker").symlink_to(tmp_path / "course")
     remove_worker_folder(tmp_path / "worker")
     assert [p.name for p in tmp_path.rglob("*")] == ["course", "keep"]
-
-
-def _below(pid):
-    found, waiting = [], [pid]
-    while waiting:
-        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            pids = [int(p) for p in task.read_text().split()]
-            found += pids
-            waiting += pids
-    return found
 
 
 def _alive(pid):

@@ -19,11 +19,10 @@ _STOP_SECONDS = 2.0  # then leaves a process that still runs, as in a long syste
 def list_child_processes(pid: int) -> list[int]:
     """Return the children of a process."""
     found: list[int] = []
-    try:
+    with contextlib.suppress(OSError):  # the process ended meanwhile
         for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    except OSError:  # it ended meanwhile, or this kernel does not list children
-        return found
+            with contextlib.suppress(OSError):  # the thread did, or this kernel lists no children
+                found += map(int, (task / "children").read_text().split())
     return found
 
 
