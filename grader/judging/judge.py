@@ -1,7 +1,7 @@
 """Judges one exercise: runs the cases of its checks and records the verdicts.
 
-`Judge.run` calls the checks directly. Where pytest is started by hand, the same judge is a plugin
-of it, and pytest makes the calls.
+`Judge.run` calls the checks directly. Where pytest is started by hand, pytest makes the calls: see
+`plugin.py`.
 """
 
 import time
@@ -18,11 +18,10 @@ import torch
 from grader.core.records import CheckResult, Verdict
 from grader.judging.case import CURRENT_CASE, Case, LastCall, MetaLeftOut, StudentFault
 from grader.judging.draw import DealtDraw, Draw
-from grader.judging.marks import Check, CheckCase, find_check_case, list_parameters
+from grader.judging.marks import Check, CheckCase, list_parameters
 from grader.judging.student import Student
 
 NEEDS_CUDA = "needs CUDA"
-JUDGE_PLUGIN_NAME = "judge"
 _DOES_NOT_APPLY = pytest.skip.Exception, MetaLeftOut  # what a case for another student raises
 
 
@@ -234,34 +233,6 @@ class Judge:
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}:{place.lineno}"
             tally.grader_fault = f"{type(error).__name__}: {error} ({case.name}, {where})"
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        self.errors += [
-            f"{item.nodeid} has no @check" for item in items if find_check_case(item) is None
-        ]
-        self._register_cases(
-            [case for item in items if (case := find_check_case(item)) is not None]
-        )
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        case = find_check_case(item)
-        if why := "it has no @check" if case is None else self._reason_to_skip(case):
-            pytest.skip(reason=why)
-        CURRENT_CASE.set(Case())
-        self.student.begin_case()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Function, call: pytest.CallInfo[None]
-    ) -> "object":
-        report = yield
-        case = find_check_case(item)
-        if case is not None and call.when == "call":
-            error = None if call.excinfo is None else call.excinfo.value
-            self._record_outcome(self._tallies[case.check.id], case, error)
-        return report
 
     def _blocking_check(self, check: Check) -> str | None:
         """Return the first check that `check` needs and that is known not to have passed."""

@@ -15,11 +15,46 @@ import torch
 from grader.core import catalog
 from grader.core.records import Exercise
 from grader.judging import drills, recorded_cases, suite_imports
+from grader.judging.case import CURRENT_CASE, Case
 from grader.judging.draw import Draw
-from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge
+from grader.judging.judge import Judge
+from grader.judging.marks import find_check_case
 from grader.judging.student import Student
+from grader.judging.suite_runner import JUDGE_PLUGIN_NAME
 from grader.submission import admission, answer_file
 from grader.worker.parent import requirements
+
+
+class PytestJudge(Judge):
+    """A judge whose cases pytest collects and runs."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        self.errors += [
+            f"{item.nodeid} has no @check" for item in items if find_check_case(item) is None
+        ]
+        self._register_cases(
+            [case for item in items if (case := find_check_case(item)) is not None]
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        case = find_check_case(item)
+        if why := "it has no @check" if case is None else self._reason_to_skip(case):
+            pytest.skip(reason=why)
+        CURRENT_CASE.set(Case())
+        self.student.begin_case()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Function, call: pytest.CallInfo[None]
+    ) -> "object":
+        report = yield
+        case = find_check_case(item)
+        if case is not None and call.when == "call":
+            error = None if call.excinfo is None else call.excinfo.value
+            self._record_outcome(self._tallies[case.check.id], case, error)
+        return report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     client, problems = _start_judged_worker(config, exercise, answer)
     student = Student(exercise, client, problems, answer)
     device = config.getoption("--device")
-    judge = Judge(
+    judge = PytestJudge(
         student, (seed, exercise.slug), device, recorded_cases.load_judging_tape(exercise.slug)
     )
     config.pluginmanager.register(judge, JUDGE_PLUGIN_NAME)

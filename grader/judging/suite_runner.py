@@ -15,7 +15,7 @@ from grader.core.catalog import SUITES_FOLDER
 from grader.core.errors import GraderFault
 from grader.core.records import CheckResult, Exercise
 from grader.judging import suite_imports
-from grader.judging.judge import JUDGE_PLUGIN_NAME, Judge
+from grader.judging.judge import Judge
 from grader.judging.marks import (
     Check,
     CheckCase,
@@ -26,6 +26,8 @@ from grader.judging.marks import (
     find_check_case,
     list_check_marks,
 )
+
+JUDGE_PLUGIN_NAME = "judge"
 
 
 class BrokenSuite(GraderFault, toml_file.BadFile):
