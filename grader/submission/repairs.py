@@ -25,6 +25,7 @@ from grader.submission.replacements import (
     ReplacementKind,
     make_mechanical_replacements,
 )
+from grader.submission.value_sources import count_steps_to_lines
 
 # They may hide a mistake that is elsewhere.
 REMOVALS = frozenset((ReplacementKind.STATEMENT.name, ReplacementKind.CONDITION.name))
@@ -32,7 +33,6 @@ MAX_EDITS = 3000
 MAX_SOURCE_BYTES = 100_000
 MAX_CHANGED_BYTES = 1000  # of one node
 MAX_CONSTANT = 16  # a larger one is the size of a block: with another the check asks elsewhere
-_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert, ast.Raise)
 # The likeliest first; before them, with rank 0, all other kinds.
 _KINDS = (
     frozenset((ReplacementKind.SIGN_ADDED, ReplacementKind.FUNCTION, ReplacementKind.KEYWORD)),
@@ -53,9 +53,13 @@ _KINDS = (
 
 _ALL = range(len(_KINDS) + 1)
 _LIKELY, _RARE = _ALL[:4], _ALL[4:]
-# Places and the kinds of their changes, in the order in which they are tried, until there are
-# `MAX_EDITS`. 0: suspect lines; 1: where these get what they use; 2: all others.
-_PASSES = ((0, _LIKELY), (1, _LIKELY), (0, _RARE), (1, _RARE), (2, _LIKELY), (2, _RARE))
+_FAR = 3  # steps to a suspect line: all lines that are farther away count as equally far
+# Steps to a suspect line and kinds of changes, in the order in which they are tried, until there
+# are `MAX_EDITS`.
+_PASSES = (
+    (0, _LIKELY), (1, _LIKELY), (2, _LIKELY), (0, _RARE), (_FAR, _LIKELY), (1, _RARE), (2, _RARE),
+    (_FAR, _RARE),
+)  # fmt: skip
 
 Edit = dict[str, Any]
 
@@ -68,8 +72,7 @@ def list_repairs_of_submission(
 
     names    the functions and classes; their own definitions come before those that they use
     refused  the last parts of names that the exercise does not allow: no change adds them
-    suspects lines whose statements come first; after them the functions that these call, and the
-             statements that set or test the variables and attributes that these use
+    suspects lines whose statements come first; after them those from which these get what they use
     calls    what the solution calls, as often as it does: "_.transpose(1, 2)", "torch.exp(_)";
              what the file calls less often is likely to be lacking
 
@@ -108,42 +111,6 @@ def edit_submission(source: str, edit: Edit) -> str:
     return made.decode("utf-8", "surrogatepass")
 
 
-def _list_lines_setting(tree: ast.Module, suspects: Collection[int]) -> Iterator[int]:
-    """Yield the lines that set or test what suspect statements use: variables and defaults of their
-    function, and attributes wherever they are set."""
-    attributes: set[str] = set()
-    for scope in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        used = [*_list_suspect_nodes(scope, suspects)]
-        names = {node.id for node in used if isinstance(node, ast.Name)} - {"self"}
-        attributes |= {node.attr for node in used if isinstance(node, ast.Attribute)}
-        arguments = [*scope.args.posonlyargs, *scope.args.args][::-1]
-        pairs = zip(arguments, scope.args.defaults[::-1], strict=False)
-        yield from (default.lineno for argument, default in pairs if argument.arg in names)
-        for node in ast.walk(scope):
-            if isinstance(node, ast.If | ast.IfExp) and names & _list_loaded_names(node.test):
-                yield node.test.lineno
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield from [node.lineno] if node.id in names else []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield from [node.lineno] if node.attr in attributes else []
-
-
-def _list_suspect_nodes(scope: ast.FunctionDef, suspects: Collection[int]) -> Iterator[ast.AST]:
-    """Yield what is in a function's suspect statements, and in the conditions around them."""
-    for statement in ast.walk(scope):
-        if isinstance(statement, _SIMPLE) and statement.lineno in suspects:
-            yield from ast.walk(statement)
-        elif isinstance(statement, ast.If):
-            within = (*statement.body, *statement.orelse)
-            if any(getattr(n, "lineno", 0) in suspects for w in within for n in ast.walk(w)):
-                yield from ast.walk(statement.test)
-
-
-def _list_loaded_names(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-
 def _list_names(node: ast.stmt) -> set[str]:
     match node:
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
@@ -164,21 +131,15 @@ class _RepairLister:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._words = read_file_words(tree, refused)
         self._words.lacked = list(Counter(calls) - self._words.counts)
-        self._suspects = suspects
-        suspected = [n for n in ast.walk(tree) if isinstance(n, _SIMPLE) and n.lineno in suspects]
-        nodes = [node for statement in suspected for node in ast.walk(statement)]
-        # The functions and methods that a suspect statement calls.
-        self._called = {name_called(node) for node in nodes if isinstance(node, ast.Call)}
-        self._sources = frozenset(_list_lines_setting(tree, suspects))
+        self._steps = count_steps_to_lines(tree, suspects)
 
     def list_edits(
         self, definition: ast.stmt, place: int, kinds: Collection[int], number_of_pass: int
     ) -> Iterator[Edit]:
         """Yield the edits of these kinds, at this place, of a definition at the top of the file."""
-        scopes: dict[int, tuple[str, Sequence[str], Sequence[str]]] = {}
+        scopes: dict[int, tuple[Sequence[str], Sequence[str]]] = {}
         for scope in (n for n in ast.walk(definition) if isinstance(n, ast.FunctionDef)):
-            named = scope.name, *_list_scope_names(scope)
-            scopes |= dict.fromkeys(map(id, ast.walk(scope)), named)
+            scopes |= dict.fromkeys(map(id, ast.walk(scope)), _list_scope_names(scope))
         for node, at in list_changed_places(definition, (ast.While,)):
             if isinstance(node, ast.While) or not isinstance(node, ast.expr | ast.stmt | ast.Slice):
                 continue
@@ -187,9 +148,9 @@ class _RepairLister:
                 continue
             if _is_large_number(node):
                 continue
-            within, known, parameters = scopes.get(id(node), ("", (), ()))
+            known, parameters = scopes.get(id(node), ((), ()))
             lines = node.lineno, at.statement.lineno
-            if self._find_place(lines, within) != place:
+            if self._find_place(lines) != place:
                 continue
             where = Surroundings(at.parent, at.field, self._words, known, parameters)
             for number, (kind, other) in _rank_replacements(node, at, where):
@@ -203,10 +164,8 @@ class _RepairLister:
                     "text": _write_changed(other, at),
                 }  # fmt: skip
 
-    def _find_place(self, lines: Collection[int], within: str) -> int:
-        if not self._suspects.isdisjoint(lines):
-            return 0
-        return 1 if within in self._called or not self._sources.isdisjoint(lines) else 2
+    def _find_place(self, lines: Sequence[int]) -> int:
+        return min(_FAR, *(self._steps.get(line, _FAR) for line in lines))
 
     def _find_span(self, node: ast.AST) -> tuple[int, int] | None:
         first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)

@@ -1,11 +1,13 @@
 """The changes that may mend an answer: which there are, where they stand, and what they never add."""
 
+import ast
 import re
 
 import pytest
 
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 from grader.submission.repairs import MAX_SOURCE_BYTES, edit_submission, list_repairs_of_submission
+from grader.submission.value_sources import count_steps_to_lines
 from tests.conftest import solution
 
 HEAD = '"""Words: 1 + 1."""\nimport math\nimport numpy as np\nimport torch\n\n\ndef used(a, b=None):\n    return a\n\n\n'
@@ -203,10 +205,19 @@ def test_after_suspect_lines_come_those_that_set_or_test_what_these_use():
     places = {e["rank"][0]: set() for e in edits}
     for e in edits:
         places[e["rank"][0]].add(e["line"])
-    first, second = places[0], places[1]
-    assert first == {9}
-    assert second == {3, 5, 6, 8}  # what `z`, `self.n` and the condition around use
-    assert places[4] | places.get(5, set()) == {2, 4, 7, 10}
+    assert [places[n] for n in (0, 1, 2)] == [{9}, {3, 6, 8}, {2, 5}]
+    assert places[4] | places.get(7, set()) == {4, 7, 10}
+
+
+def test_a_parameter_leads_to_the_calls_that_give_it_and_a_call_into_the_function():
+    source = (
+        "def g(x):\n    y = x + 1\n    return y\n\n"
+        "def f(x):\n    u = x * 2\n    v = x * 3\n    for w in h(u):\n        v = g(w)\n    return v\n\n"
+        "def h(x):\n    return x, lambda y: y - 4\n"
+    )  # fmt: skip
+    steps = count_steps_to_lines(ast.parse(source), [2])
+    assert steps == {2: 0, 9: 1, 3: 2, 8: 2, 6: 3, 13: 3}
+    assert count_steps_to_lines(ast.parse(source), []) == {}
 
 
 def test_a_call_that_is_given_may_be_added_as_one_of_the_file_may():
