@@ -5,6 +5,7 @@ are allowed. A mistake that gave the student's faults in all checks by chance, o
 the student's mistake in a rare case (a row without keys, say), is noticed here.
 """
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from itertools import islice
@@ -14,16 +15,18 @@ from grader.diagnosis.coarse_values import compare_numbers_coarsely, has_half_pr
 from grader.diagnosis.likeness import MIN_DISTINCT
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.trial_run import (
-    LEFT_OUT,
     TrialInput,
     WantedInput,
     find_difference,
     has_last_of,
     has_raised,
+    is_left_out,
+    iterate_trial,
     run_trial,
 )
 from grader.judging.judge import Judge
 from grader.judging.marks import Mistake, Trial
+from grader.judging.student import Student
 from grader.worker.parent.client import ObjectHandle
 
 TRIAL_INPUTS = 48  # on which the student's answer runs
@@ -85,6 +88,11 @@ class NameTrials:
     def leaves_out_meta(self) -> bool:
         """Whether calls with tensors on the device meta are left out."""
         return self._known.leaves_out_meta
+
+    @property
+    def right(self) -> Student | None:
+        """A student who makes no mistake; None if there is no solution."""
+        return self._known.right
 
     def keep_fitting(self, mistakes: Sequence[Mistake]) -> list[Mistake]:
         """Keep the mistakes with the student's values where they are wrong, and right elsewhere."""
@@ -210,6 +218,9 @@ class NameTrials:
         for n in range(most):
             one = trials[n % len(trials)], n // len(trials)
             wrong = self._find_wrong(one)
+            if wrong:
+                self._wanted[one] = []
+                deque(self._run_right(one), maxlen=0)  # what no comparison has needed as well
             found.append(WantedInput(one, self._wanted[one], len(wrong[0][1]) if wrong else 0))
         return found
 
@@ -244,19 +255,22 @@ class NameTrials:
     def _find_wrong(self, one: TrialInput) -> tuple[FailingInput, bool] | None:
         """Return the student's values up to the first wrong one; None if none is wrong."""
         if one not in self._wrong:
-            right, most = self._known.right, None
-            assert right is not None
-            wanted = run_trial(self._judge, right, *one)
-            if LEFT_OUT in wanted[-1:]:
-                most = len(wanted) - 1
-                del wanted[most:]
-            came = run_trial(self._judge, self._judge.student, *one, wanted, most)
+            wanted = self._wanted[one] = []
+            came = run_trial(self._judge, self._judge.student, *one, self._run_right(one))
             place = find_difference(wanted, came)
-            self._wanted[one] = wanted
             self._wrong[one] = None if place is None else (
                 (one, came[: place + 1]), [*wanted, None][place] == _ON_META
             )  # fmt: skip
         return self._wrong[one]
+
+    def _run_right(self, one: TrialInput) -> Iterator[Any]:
+        """Yield the right values, each when it is asked for, and keep it."""
+        right, kept = self._known.right, self._wanted[one]
+        assert right is not None
+        for value in iterate_trial(self._judge, right, *one):
+            if not is_left_out(value):
+                kept.append(value)
+            yield value
 
     def _list_trials(self, names: frozenset[str]) -> list[Trial]:
         """Return the trials that call these names, and no other that is wrong by itself."""

@@ -1,21 +1,25 @@
 """Runs a trial on one answer, as far as its values are needed."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import torch
+
 from grader.diagnosis.coarse_values import compare_numbers_coarsely
 from grader.diagnosis.copied_values import Items, copy_value
 from grader.diagnosis.time_limit import check_diagnosis_time
-from grader.judging.case import MetaLeftOut, find_case
+from grader.judging.case import CURRENT_CASE, Case, MetaLeftOut
 from grader.judging.judge import Judge
-from grader.judging.marks import Check, CheckCase, Trial
+from grader.judging.marks import Trial
 from grader.judging.student import Student
 from grader.judging.trials import RAISES, name_raised_kind
 
 LEFT_OUT = "the rest is left out"  # the last value where a call on the device meta is
-_TRIAL_CHECK = Check(id="trial", says="", points=0, needs=(), cuda=False)
+_END = object()
 TrialInput = tuple[Trial, int]  # and the number of the draw
 
 
@@ -42,30 +46,70 @@ class WantedInput:
 
 def run_trial(
     judge: Judge, student: Student, trial: Trial, number: int,
-    like: Sequence[Any] | None = None, most: int | None = None,
+    like: Iterable[Any] | None = None, most: int | None = None,
 ) -> list[Any]:  # fmt: skip
     """Return copies of a trial's values; if an exception ends it, its kind is the last value.
 
     number  of the input, whose draws are dealt
-    like    the values of another answer: the trial ends after the first that differs
+    like    the values of another answer: the trial ends after the first that differs, and before
+            one that is left out
     most    how many values are needed; None if all are
     """
     check_diagnosis_time()
-    if most == 0:
-        return []
+    judge.before_case()
     found: list[Any] = []
-    series = f"trial {trial.id}"
-    deal = judge.deal_for(series, number)
-    given = {"trial": trial, "found": found, "like": like, "most": most, "deal": deal}
-    case = CheckCase(
-        name=f"{series}, input {number}", check=_TRIAL_CHECK, function=_collect_values, params=given
-    )
-    try:
-        if fault := judge.ask(student, case):
-            found.append(RAISES + name_raised_kind(fault))
-    except Exception as error:  # a script may ask what only a module in this process can do
-        found.append(RAISES + name_raised_kind(error))
+    values, others = iterate_trial(judge, student, trial, number), iter(like or ())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a library warns of is told apart by its values
+        while len(found) != most:
+            other = next(others, None)
+            if is_left_out(other) or (value := next(values, _END)) is _END:
+                break
+            found.append(value)
+            if like is not None and compare_numbers_coarsely(other, value):
+                break
     return found
+
+
+def iterate_trial(judge: Judge, student: Student, trial: Trial, number: int) -> Iterator[Any]:
+    """Yield what `run_trial` returns, each value when it is asked for.
+
+    The calls have a case of their own: the trials of two answers may run by turns.
+    """
+    context, learns = copy_context(), torch.is_grad_enabled()
+    context.run(_begin_trial, student)
+    script = trial.script(student, judge.deal_for(f"trial {trial.id}", number))
+    value = None
+    try:
+        while value is not _END:
+            with torch.set_grad_enabled(learns):  # a script may wait within `torch.no_grad()`
+                value = context.run(_find_next_value, script)
+                learns = torch.is_grad_enabled()
+            if value is not _END:
+                yield value
+    finally:
+        with torch.set_grad_enabled(learns):
+            script.close()
+
+
+def _begin_trial(student: Student) -> None:
+    CURRENT_CASE.set(Case(takes_any_form=True))  # of two mistakes one is often of the values
+    student.begin_case()
+
+
+def _find_next_value(script: Iterator[Any]) -> Any:
+    try:
+        value = next(script, _END)
+        return value if value is _END else copy_value(value)
+    except MetaLeftOut:
+        return LEFT_OUT
+    except Exception as error:  # a script may ask what only a module in this process can do
+        return RAISES + name_raised_kind(error)
+
+
+def is_left_out(value: Any) -> bool:
+    """Return whether this value, and all after it, are left out."""
+    return isinstance(value, str) and value == LEFT_OUT
 
 
 def find_difference(one: Sequence[Any], other: Sequence[Any]) -> int | None:
@@ -90,22 +134,6 @@ def has_raised(values: Sequence[Any]) -> bool:
 def has_last_of(values: Sequence[Any], like: Sequence[Any]) -> bool:
     """Return whether the last value is that of another answer at the same place."""
     return bool(like) and not compare_numbers_coarsely(_last_of(like, values), values[-1])
-
-
-def _collect_values(
-    trial: Trial, found: list[Any], like: Sequence[Any] | None, most: int | None,
-    student: Any, deal: Any,
-) -> None:  # fmt: skip
-    find_case().takes_any_form = True  # of two mistakes one is often of the values
-    try:
-        for value in trial.script(student, deal):
-            found.append(copy_value(value))
-            if len(found) == most:
-                return
-            if like is not None and compare_numbers_coarsely(_last_of(like, found), found[-1]):
-                return
-    except MetaLeftOut:
-        found.append(LEFT_OUT)
 
 
 def _last_of(like: Sequence[Any], found: Sequence[Any]) -> Any:

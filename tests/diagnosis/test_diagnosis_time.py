@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+import torch
 
 from grader.core import catalog
 from grader.core.records import Verdict
@@ -63,13 +64,37 @@ def test_a_trial_ends_once_its_values_tell(like, most, asked):
     assert len(computed) == asked
 
 
+def test_right_values_are_computed_as_far_as_the_answer_is_right(monkeypatch):
+    computed = Counter()
+
+    def script(student, draw):
+        for n in range(4):
+            with torch.no_grad():
+                computed[student is judge.student] += 1
+                yield n if n < 2 or student is not judge.student else -n
+        yield torch.is_grad_enabled()
+
+    judge = judged(SLUG, masked_softmax=doubled)
+    known = MistakeCatalogue(catalog.find_catalog_exercise(SLUG))
+    trial = Trial(id="four", of=("masked_softmax",), says="", script=script)
+    monkeypatch.setattr(known, "trials", [trial])
+    trials = NameTrials(judge, known)
+    assert trials.find_first_wrong(known.mistakes[-1]) == (trial, 0)
+    assert torch.is_grad_enabled()
+    assert computed == {True: 3, False: 3}
+    [wanted] = trials.list_wanted(["masked_softmax"], 1)
+    assert (wanted.values, wanted.needed) == ([0, 1, 2, 3, True], 3)
+
+
 @pytest.mark.parametrize(
     ("came", "told"),
     [("right", ""), ("other", "wrong"), ("raises KeyError", "KeyError"),
      (("raises KeyError", 2), "KeyError"), ([1, ("raises KeyError",)], "KeyError")],
 )  # fmt: skip
 def test_an_input_tells_the_exception_that_an_answer_raised_also_within_a_tuple(came, told):
-    trial = Trial(id="one", of=("masked_softmax",), says="", script=lambda s, d: iter([came]))
+    trial = Trial(
+        id="one", of=("masked_softmax",), says="", script=lambda s, d: (x for x in [came])
+    )
     judge = judged(SLUG, masked_softmax=doubled)
     assert WantedInput((trial, 0), ["right"], 1).compare(judge, judge.student) == told
 
