@@ -119,7 +119,9 @@ class MistakeCatalogue:
             return judge.ask(self.student(mistake), case, *again)
         key = mistake.id, case.name, *again
         if key not in self._faults:
-            self._faults[key] = judge.ask(self.student(mistake), case, *again)
+            self._faults[key] = fault = judge.ask(self.student(mistake), case, *again)
+            if fault is not None:
+                fault.raised_by = None  # it holds what the call was given
         return self._faults[key]
 
     def fails(self, mistake: Mistake, checks: frozenset[str], only: frozenset[str]) -> bool:

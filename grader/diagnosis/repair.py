@@ -24,6 +24,8 @@ from grader.diagnosis.time_limit import (
     limit_diagnosis_time,
 )
 from grader.diagnosis.trial_run import WantedInput
+from grader.diagnosis.wrong_call import WrongCall, find_wrong_call
+from grader.judging.case import LastCall, StudentFault, find_case
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import CheckCase
 from grader.judging.student_file import (
@@ -43,6 +45,7 @@ TRIAL_INPUTS = 16
 MAX_PASSED_CASES = 1  # of a check that passed
 MAX_MORE_CASES = 2  # of a check that failed, that were not run
 MORE_SECONDS = 0.2  # for the cases that passed, with one change that mends
+MAX_WRONG_CALLS = 6  # that are made again for each change
 MAX_TEXT = 80  # characters of the line that are told
 
 
@@ -100,7 +103,7 @@ class _Search:
         self._judge, self._text = judge, text
         self._suspects = find_suspect_lines(exercise, plainest, judge)
         self._calls = list_solution_calls(exercise)
-        self._leaves_out = trials.leaves_out_meta
+        self._leaves_out, self._right = trials.leaves_out_meta, trials.right
         self._names = naming.find_blamed_names(failure, judge)
         self._places: dict[int, list[Edit]] = {}  # the statements at a line
         self._runs: dict[int, bool] = {}  # whether the first test runs one of them
@@ -114,10 +117,12 @@ class _Search:
             for case in judge.list_passed_cases(name, MAX_PASSED_CASES)
         ]  # fmt: skip
         more = [case for f in alike for case in f.more[:MAX_MORE_CASES]]
+        self._wrong_calls: list[WrongCall] = []
+        self._keep_wrong_call(plainest.fault, plainest.asked)
         self._tests: list[_Test] = [
-            *(partial(self._run_trial, one) for one in wrong[:1]),
+            *(partial(self._run_trial, one) for one in wrong),
             *(partial(self._run_case, case) for case in {c.name: c for c in mine}.values()),
-            *(partial(self._run_trial, one) for one in (*wrong[1:], *right)),
+            *(partial(self._run_trial, one) for one in right),
             *(partial(self._run_case, case) for case in others),
         ]
         self._more_tests = [partial(self._run_case, case) for case in (*more, *passed)]
@@ -155,7 +160,7 @@ class _Search:
             return False
         if not load(edit_submission(self._text.source, edit)):
             return False
-        if any(test() for test in self._tests):
+        if any(test() for test in self._list_tests()):
             return False
         with limit_diagnosis_time(MORE_SECONDS):
             if any(is_diagnosis_time_left() and test() for test in self._more_tests):
@@ -167,7 +172,7 @@ class _Search:
         """Return whether the first test runs a statement: seen with an error in its place."""
         line = edit["statement"]
         if line in self._places and line not in self._runs:
-            self._runs[line] = self._is_run(edit, self._tests[0], load)
+            self._runs[line] = self._is_run(edit, self._list_tests()[0], load)
         return self._runs.get(line, True)
 
     def _is_run(self, edit: Edit, test: _Test, load: Callable[[str], bool]) -> bool:
@@ -180,7 +185,22 @@ class _Search:
 
     def _run_case(self, case: CheckCase) -> str:
         fault = self._judge.ask(self._judge.student, case)
-        return "" if fault is None else fault.kind or "wrong"
+        if fault is None:
+            return ""
+        self._keep_wrong_call(fault, find_case().asked)
+        return fault.kind or "wrong"
+
+    def _keep_wrong_call(self, fault: StudentFault, asked: LastCall | None) -> None:
+        """Keep the call that shows a change to be wrong: it may show so of others, and is quick."""
+        if len(self._wrong_calls) < MAX_WRONG_CALLS and self._right is not None:
+            found = find_wrong_call(fault, asked, self._right)
+            self._wrong_calls += [] if found is None else [found]
+
+    def _list_tests(self) -> list[_Test]:
+        return [
+            *(partial(one.compare, self._judge.student) for one in self._wrong_calls),
+            *self._tests,
+        ]
 
     def _run_trial(self, one: WantedInput) -> str:
         return one.compare(self._judge, self._judge.student)

@@ -20,6 +20,7 @@ class StudentFault(Exception):
         self.timed_out = False  # no answer came in time, and none would when it is explained
         self.returned = True  # the call, if there was one: it neither raised nor ended otherwise
         self.came: Any = None  # what a call returned that should have raised
+        self.raised_by: LastCall | None = None  # the function's call that raised
 
     @property
     def says_all_itself(self) -> bool:

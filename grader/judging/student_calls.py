@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grader.core.records import DeclaredClass, DeclaredFunction
 from grader.judging import contract, describe
-from grader.judging.case import LastCall, MetaLeftOut, fail_check, find_case
+from grader.judging.case import LastCall, MetaLeftOut, StudentFault, fail_check, find_case
 from grader.judging.door import Connection
 from grader.judging.gradients import (
     GradientExchange,
@@ -144,11 +144,16 @@ class StudentCall:
             find_case().modified.extend(self._argument_name(m) for m in answer.modified)
             return answer
 
-        value = (
-            self._call_with_graph(ask, leaves, owner, text)
-            if with_graph
-            else detach_judged_answer(ask().value)
-        )
+        try:
+            value = (
+                self._call_with_graph(ask, leaves, owner, text)
+                if with_graph
+                else detach_judged_answer(ask().value)
+            )
+        except StudentFault as fault:
+            if self._on is None:
+                fault.raised_by = LastCall(name=self._name, args=args, kwargs=kwargs, value=None)
+            raise
         if self._on is None:
             find_case().asked = LastCall(name=self._name, args=args, kwargs=kwargs, value=value)
         if self._declared is not _UNDECLARED and not find_case().takes_any_form:
