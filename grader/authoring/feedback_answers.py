@@ -1,14 +1,23 @@
 """Makes wrong answers that no catalogue has: mechanical changes of solutions, and pairs of them."""
 
+import ast
 import random
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grader.authoring.changes import MechanicalChange, unparse_mechanical_source
 from grader.authoring.mechanical import list_mechanical_changes, read_mechanical_source
 from grader.core.records import Exercise
+from grader.judging.contract import RETURNS_NOTHING
+from grader.submission.replacements import ReplacementKind
 
 TRIES_PER_PAIR = 20
+# What a report says of a name without a value.
+_UNSET = (
+    "Nothing sets {}: ", "Nothing in this function sets {};", "This line sets {} itself, and no",
+    "sets {}, but comes after this one", "sets {}, but this call did not run it",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +30,7 @@ class WrongAnswer:
     source: str
     lines: tuple[int, ...] = ()  # of the source, that are wrong; () if not known
     parts: tuple[str, ...] = ()  # a source for each mistake, with that one alone; () if not known
+    missing: tuple[str, ...] = ()  # parts of sentences, each of which says what was removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,32 @@ def _make_changed_answer(number: int, change: MechanicalChange, right: str) -> W
     return WrongAnswer(
         id=f"change-{number}", says=_describe_change(change), mistakes=1, source=change.source,
         lines=find_changed_block(right, change.source).numbers(),
+        missing=_list_missing(change, right),
     )  # fmt: skip
+
+
+def _list_missing(change: MechanicalChange, right: str) -> tuple[str, ...]:
+    """Return the sentences by which a report tells of a removed statement what is missing."""
+    if change.kind is not ReplacementKind.STATEMENT:
+        return ()
+    block, name = find_changed_block(right, change.source), change.where.rpartition(".")[2]
+    removed = textwrap.dedent("\n".join(right.splitlines()[block.start : block.end]))
+    try:
+        [statement] = ast.parse(removed).body
+    except (SyntaxError, ValueError):  # an `elif`; or lines that the next statement has too
+        return ()
+    match statement:
+        case ast.Return():
+            return (RETURNS_NOTHING, f"No line of {name} returns a value")
+        case ast.Assign(targets=targets):
+            parts = [part for target in targets for part in ast.walk(target)]
+            names = [ast.unparse(x) for x in parts if isinstance(x, ast.Name | ast.Attribute)]
+            return tuple(text.format(name) for name in names for text in _UNSET)
+        case ast.Expr(value=called) if ast.unparse(called) == "super().__init__()":
+            return ("Write super().__init__() in the first line of __init__",)
+        case ast.Raise() | ast.If(body=[ast.Raise()]):
+            return ("but should raise ValueError", "but should be a ValueError that names")
+    return ()
 
 
 def _describe_change(change: MechanicalChange) -> str:
@@ -110,4 +145,5 @@ def _make_paired_answer(
         id=f"changes-{pair[0]}+{pair[1]}", says="; ".join(map(_describe_change, changes)),
         mistakes=2, source="\n".join(lines) + "\n", lines=(*first.numbers(), *last.numbers(shift)),
         parts=tuple(c.source for c in changes),
+        missing=tuple(text for c in changes for text in _list_missing(c, right)),
     )  # fmt: skip

@@ -18,7 +18,8 @@ class FeedbackClass(StrEnum):
     NAMED = "named and true"  # at least one name, and all are true
     NEAR = "near"  # none is false; one is nearly true, or cannot be decided
     PINNED = "pinned"  # no name; a line within `NEAR_LINES` of a wrong one
-    HELPED = "helped"  # no name; more than the first number that differs
+    TOLD = "told"  # neither; a sentence that says what is missing where a statement was removed
+    HELPED = "helped"  # none of these; more than the first number that differs
     NOTHING = "nothing"
     FALSE = "false"  # a name is false
 
@@ -78,6 +79,8 @@ def classify_feedback(
         return FeedbackClass.NAMED if true else FeedbackClass.NEAR, ()
     if is_line_pinned(answer, list_pinned_lines(failed)):
         return FeedbackClass.PINNED, ()
+    if any(text in c.why for c in failed for text in answer.missing):
+        return FeedbackClass.TOLD, ()
     helped = any(map(is_check_helpful, failed))
     return FeedbackClass.HELPED if helped else FeedbackClass.NOTHING, ()
 

@@ -10,10 +10,10 @@ from grader.authoring.feedback_run import Feedback
 
 COLUMNS = tuple(kind.value for kind in FeedbackClass)
 NUMBERS = ("answers", *COLUMNS, "skipped")
-GOALS = {1: 80, 2: 60}  # % named or pinned, of answers with so many mistakes
+GOALS = {1: 80, 2: 60}  # % named, pinned or told, of answers with so many mistakes
 HELP_GOAL = 95  # % with something that helps
 SECONDS_ALLOWED = 2.0  # for the diagnosis of an answer
-_EXACT = (FeedbackClass.NAMED, FeedbackClass.PINNED)
+_EXACT = (FeedbackClass.NAMED, FeedbackClass.PINNED, FeedbackClass.TOLD)
 _USELESS = (FeedbackClass.NOTHING, FeedbackClass.FALSE)
 
 
@@ -58,7 +58,7 @@ def describe_feedback_goals(found: Sequence[Feedback]) -> Iterator[str]:
         false = sum(f.kind is FeedbackClass.FALSE for f in classed)
         yield (
             f"{mistakes} mistake(s), {len(classed)} answers: {false} false (goal 0), "
-            f"{exact:.0f} % named or pinned (goal {goal} %), "
+            f"{exact:.0f} % named, pinned or told (goal {goal} %), "
             f"{helped:.0f} % with something that helps (goal {HELP_GOAL} %)."
         )
     yield _describe_lines([f for f in found if f.lines])

@@ -21,7 +21,9 @@ from grader.judging import describe
 from grader.judging.case import StudentFault, fail_check, find_case
 
 Sizes = dict[str, int]
-_NO_RETURN = "A function that ends without `return` gives None: does every path return a value?"
+RETURNS_NOTHING = (
+    "A function that ends without `return` gives None: does every path return a value?"
+)
 
 
 @cache
@@ -56,7 +58,7 @@ def judge_answer_form(value: Any, function: DeclaredFunction, args: Sequence[Any
     except StudentFault as fault:
         if value is not None:
             raise
-        raise StudentFault(f"{fault}\n{_NO_RETURN}") from None
+        raise StudentFault(f"{fault}\n{RETURNS_NOTHING}") from None
 
 
 def judge_attribute_form(value: Any, wanted: str, name: str, sizes: Sizes, call: str) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from grader.judging.raised_exception import RaisedException
 from grader.judging.unset_advice import (
+    advise_on_missing_return,
     advise_on_unset_attribute,
     advise_on_unset_local,
     advise_on_unset_name,
@@ -179,6 +180,7 @@ _RULES: tuple[tuple[str, str, Advise], ...] = (
     ("RuntimeError", r"^a (?:view of a )?leaf Variable that requires grad is being used in an "
      r"in-place operation", _advise_against_writing),
     ("IndexError|TypeError|ValueError|RuntimeError|StopIteration", _EMPTY, _advise_on_no_arguments),
+    ("TypeError|AttributeError|ValueError", r"\bNone(?:Type)?\b", advise_on_missing_return),
     ("TypeError", r"^bad operand type for unary ~: 'NoneType'", _advise_on_none(r"~(\w+)")),
     ("AttributeError", r"^'(\w{1,99})' object has no attribute '(\w{1,99})'$",
      advise_on_unset_attribute),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 _MAX_BODY = 200  # lines of a function that are read
 _MAX_LINE = 300  # characters of a line that are read
@@ -57,6 +58,24 @@ class RaisedException:
         near = range(self.start + 1, self.start + _MAX_BODY if self.start else 0)
         return [(n, name) for n, name in self.settings
                 if n in near and self.find_def(n) == self.start]  # fmt: skip
+
+    def list_functions_without_return(self) -> list[str]:
+        """Return the functions and methods of the answer in which no line returns a value."""
+        found: dict[str, bool] = {}
+        for number in range(1, len(self.lines) + 1):
+            if (named := re.match(r"\s*def\s+(\w+)", self.read_line(number))) is not None:
+                returns = re.search(r"\b(?:return\s*[^\s#]|yield\b)", self._read_body(number))
+                found[named[1]] = found.get(named[1], False) or returns is not None
+        return [name for name, returns in found.items() if not returns]
+
+    def _read_body(self, start: int) -> str:
+        """Return the lines below a `def` that are indented more, or empty."""
+        indent = _measure_line_indent(self.read_line(start))
+        last = min(len(self.lines), start + _MAX_BODY)
+        below = map(self.read_line, range(start + 1, last + 1))
+        return "\n".join(
+            takewhile(lambda x: not x.strip() or _measure_line_indent(x) > indent, below)
+        )
 
     @cached_property
     def header(self) -> str:

@@ -1,4 +1,4 @@
-"""Finds the cure where an answer uses an attribute or a name that nothing has set."""
+"""Finds the cure where an answer uses what nothing has set or returned."""
 
 import re
 from difflib import get_close_matches
@@ -6,6 +6,11 @@ from difflib import get_close_matches
 from grader.judging.raised_exception import RaisedException
 
 _LIKE = 0.75  # how like two names are, as `difflib` counts
+_MODULES = {
+    "math": "import math", "np": "import numpy as np", "torch": "import torch",
+    "nn": "from torch import nn", "F": "import torch.nn.functional as F",
+}  # fmt: skip
+_BINDS = r"(?:def|class|as|for|import|del|global|except|case)\b"
 _MAX_SETTINGS = 20  # lines that set one name, of which the function is looked for
 
 
@@ -35,14 +40,19 @@ def advise_on_unset_name(raised: RaisedException, found: re.Match[str]) -> str:
     lines = [n for n, each in raised.settings if each == name][:_MAX_SETTINGS]
     if number := next(filter(raised.find_def, lines), 0):
         at = raised.name_line(number)
-        return f"Line {at} sets {name}, but in another function: return it there, or pass it on."
+        return f"Nothing in this function sets {name}; line {at} does, but in another function."
     own = raised.parameters | {each for _, each in raised.own_settings}
     # Names of one length are rather those of two things, unless letters have changed places.
     near = [n for n in own if len(n) != len(name) or sorted(n) == sorted(name)]
-    like = get_close_matches(name, near, 1, _LIKE)
-    if not like or name in own:
+    if name in own:
         return ""
-    return f"Nothing sets {name}, but something sets {like[0]}."
+    if like := get_close_matches(name, near, 1, _LIKE):
+        return f"Nothing sets {name}, but something sets {like[0]}."
+    if name in _MODULES:
+        return f"Nothing imports {name}: write `{_MODULES[name]}` above the functions."
+    if raised.mentions(rf"^[^#]*\b(?:{_BINDS}[^#]*\b{name}\b|{name}\s*(?:[-+*/@&|]?=[^=]|:))"):
+        return ""  # in a class, in a loop, or where it ended
+    return f"Nothing sets {name}: give it a value before this line."
 
 
 def advise_on_unset_local(raised: RaisedException, found: re.Match[str]) -> str:
@@ -56,3 +66,18 @@ def advise_on_unset_local(raised: RaisedException, found: re.Match[str]) -> str:
     if raised.number in own:
         return f"This line sets {name} itself, and no line before it does."
     return f"Line {raised.name_line(own[0])} sets {name}, but comes after this one."
+
+
+def advise_on_missing_return(raised: RaisedException, found: re.Match[str]) -> str:
+    """Name the function of the answer that is called until here and has no `return`."""
+    if not raised.start:
+        return ""
+    before = [
+        raised.read_line(n).partition("#")[0] for n in range(raised.start + 1, raised.number + 1)
+    ]
+    names = [
+        name  # of which the result is used
+        for name in raised.list_functions_without_return()
+        if any(re.search(rf"(?:[^\w\s.]|\breturn\b).*\b{name}\(", line) for line in before)
+    ]
+    return f"No line of {names[0]} returns a value." if len(names) == 1 else ""

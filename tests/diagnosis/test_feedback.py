@@ -22,6 +22,7 @@ from grader.core import catalog
 from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
 from grader.core.records import CheckResult, Verdict
 from grader.judging import suite_runner
+from grader.judging.contract import RETURNS_NOTHING
 
 EXERCISE = catalog.find_catalog_exercise("ex01_softmax")
 INPUTS = 24
@@ -205,6 +206,24 @@ def test_a_name_for_one_of_two_written_mistakes_is_true_if_another_makes_the_ans
         ("axis_ignored_numpy", FeedbackClass.NEAR),
     ]:
         assert classify_feedback(answer, [failed(name)], truth)[0] is kind
+
+
+def test_a_sentence_that_says_what_is_missing_counts(truth):
+    answer = single("", lines=(7,), missing=("Nothing sets top: ",))
+    for name, kind in [("top", FeedbackClass.TOLD), ("q", FeedbackClass.HELPED)]:
+        check = failed(why=f"NameError: name\nNothing sets {name}: give it a value.")
+        assert classify_feedback(answer, [check], truth) == (kind, ())
+
+
+def test_what_is_missing_is_known_of_removed_statements():
+    answers = list_changed_answers(EXERCISE, None, "1")
+    missing = {text for a in answers for text in a.missing}
+    assert {
+        "Nothing sets powers: ",
+        RETURNS_NOTHING,
+        "No line of softmax returns a value",
+    } <= missing
+    assert all(a.says.endswith("(removed)") for a in answers if a.missing)
 
 
 @pytest.mark.parametrize(
