@@ -10,7 +10,11 @@ from typing import Any
 from grader.authoring.feedback_answers import WrongAnswer
 from grader.authoring.side_by_side import Input, RaisedValue, SideBySide, TrialValues
 from grader.core.records import Exercise
-from grader.diagnosis.coarse_values import compare_numbers_coarsely, has_half_precision
+from grader.diagnosis.coarse_values import (
+    compare_numbers_coarsely,
+    has_half_precision,
+    has_infinity_or_nan,
+)
 from grader.diagnosis.copied_values import Numbers
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.judging.marks import Mistake, Trial
@@ -160,8 +164,9 @@ class NameTruth:
         """Return the failing inputs on which the named mistake gives other values than the answer.
 
         Values are compared up to the first wrong one of the trial; the rest may follow from it.
-        Where the answer raises and the named mistake is right, the answer may have another mistake
-        besides; but of a mistake that has the answer's values nowhere, nothing shows.
+        Where the answer raises and the named mistake is right, or only one of them has infinity or
+        NaN, the answer may have another mistake besides; but of a mistake that has the answer's
+        values nowhere, nothing shows.
         """
         other = SideBySide(self._exercise, named, self._trials, INPUT_SECONDS, known_right=False)
         found, beside = list[TrialValues](), list[TrialValues]()
@@ -170,15 +175,16 @@ class NameTruth:
             for place, (ours, theirs) in enumerate(islice(pairs, told.place + 1)):
                 if why := compare_numbers_coarsely(ours, theirs):
                     differs = replace(told, why=f"value {place}: {why}")
-                    kind = beside if self._is_raised_beside(one, place, ours, theirs) else found
+                    kind = beside if self._may_be_beside(one, place, ours, theirs) else found
                     kind.append(differs)
                     break
         return beside if len(beside) == len(failing) else found
 
-    def _is_raised_beside(self, one: Input, place: int, ours: Any, theirs: Any) -> bool:
-        raised = isinstance(ours, RaisedValue | str) and str(ours).startswith(RAISES)
-        right = next(islice(self._right.right_values(*one), place, None), None)
-        return raised and not compare_numbers_coarsely(right, theirs)
+    def _may_be_beside(self, one: Input, place: int, ours: Any, theirs: Any) -> bool:
+        if isinstance(ours, RaisedValue | str) and str(ours).startswith(RAISES):
+            right = next(islice(self._right.right_values(*one), place, None), None)
+            return not compare_numbers_coarsely(right, theirs)
+        return has_infinity_or_nan(ours) != has_infinity_or_nan(theirs)
 
     def _is_special(self, one: Input, told: TrialValues | None) -> bool:
         """Return whether an input has half precision, or fails only on the device meta."""

@@ -1,8 +1,10 @@
 """Compares copied values coarsely: do two answers make the same mistake, however they round?"""
 
+import math
 from typing import Any
 
 import numpy as np
+import torch
 
 from grader.diagnosis.copied_values import Items, Numbers, find_largest_copied_number
 from grader.diagnosis.likeness import MATCH_RTOL, measure_judged_distance
@@ -19,6 +21,16 @@ def has_half_precision(value: Any) -> bool:
         case Items():
             return any(map(has_half_precision, value.items))
     return False
+
+
+def has_infinity_or_nan(value: Any) -> bool:
+    """Return whether a copied value has a number that is infinite, or NaN."""
+    match value:
+        case Numbers(data=data):
+            return not data.is_meta and not bool(torch.isfinite(data).all())
+        case Items():
+            return any(map(has_infinity_or_nan, value.items))
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def compare_numbers_coarsely(one: Any, other: Any, noise: float = 0.0) -> str:

@@ -206,7 +206,12 @@ class _Search:
         return one.compare(self._judge, self._judge.student)
 
     def _choose_line(self, mends: Sequence[Edit]) -> PinnedLine | None:
-        """Return the line of the changes that mend, if they are in one statement."""
+        """Return the line of the changes that mend, if they are in one statement.
+
+        What mends a variable where it is used, and also where it is set, belongs where it is set.
+        """
+        places = {edit["sets"] for edit in mends if edit["sets"]}
+        mends = [edit for edit in mends if edit["name"] not in places] or mends
         if len({edit["statement"] for edit in mends}) != 1:
             return None
         first = mends[0]

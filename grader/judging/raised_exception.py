@@ -99,9 +99,23 @@ class RaisedException:
         assigned = re.compile(rf"[\s\w,()]*\b{name}\b[\s\w,()]*=[^=]")
         return name in self.parameters and not any(map(assigned.match, body))
 
-    def list_set_attributes(self) -> set[str]:
-        """Return the attributes that any line of the answer seems to set, of whatever object."""
-        return {name for line in self.lines for name in _list_assigned_attributes(line[:_MAX_LINE])}
+    def list_set_attributes(self, owner: str = "") -> set[str]:
+        """Return the attributes that any line of the answer seems to set, of whatever object.
+
+        owner  a class: what methods of other classes set counts only if one names the other
+        """
+        found, others = set[str](), False
+        for number in range(1, len(self.lines) + 1):
+            line = self.read_line(number)
+            if begun := re.match(r"class\s+(\w+)([^:]*)", line):
+                related = owner in (begun[1], "") or re.search(rf"\b{owner}\b", begun[2])
+                named = self.mentions(rf"^class\s+{owner}\b[^:]*\b{begun[1]}\b") if owner else ""
+                others = not related and not named
+            elif re.match(r"\S", line):
+                others = False
+            if not others:
+                found |= set(_list_assigned_attributes(line))
+        return found
 
     def mentions(self, pattern: str) -> bool:
         """Return whether a pattern matches in any line of the answer."""

@@ -19,7 +19,7 @@ def advise_on_unset_attribute(raised: RaisedException, found: re.Match[str]) -> 
     owner, name = found.groups()
     # A check reads attributes too; then no line of the answer has raised.
     read = not raised.number or re.search(rf"\bself\.{name}\b", raised.line)
-    known = raised.list_set_attributes()
+    known = raised.list_set_attributes(owner)
     if not read or name in known or not raised.mentions(rf"^\s*class\s+{owner}\b"):
         return ""
     if raised.mentions(rf"""["']{name}["']|^\s*def\s+{name}\b|^\s+{name}\s*[:=][^,]*$"""):
@@ -69,15 +69,14 @@ def advise_on_unset_local(raised: RaisedException, found: re.Match[str]) -> str:
 
 
 def advise_on_missing_return(raised: RaisedException, found: re.Match[str]) -> str:
-    """Name the function of the answer that is called until here and has no `return`."""
-    if not raised.start:
-        return ""
-    before = [
-        raised.read_line(n).partition("#")[0] for n in range(raised.start + 1, raised.number + 1)
+    """Name the only function of the answer that has no `return` and whose result is used."""
+    code = [
+        line.partition("#")[0] for line in map(raised.read_line, range(1, len(raised.lines) + 1))
     ]
     names = [
-        name  # of which the result is used
+        name
         for name in raised.list_functions_without_return()
-        if any(re.search(rf"(?:[^\w\s.]|\breturn\b).*\b{name}\(", line) for line in before)
+        if not name.startswith("__")
+        and any(re.search(rf"(?:[^\w\s.]|\breturn\b).*\b{name}\(", line) for line in code)
     ]
     return f"No line of {names[0]} returns a value." if len(names) == 1 else ""

@@ -49,12 +49,20 @@ class FileWords:
         known += [k for k in node.keywords if k.arg and ast.unparse(k) not in texts][:MAX_WORDS]
         if name in ATTRIBUTE_CALLS or name.startswith("__"):
             return
-        if isinstance(node.func, ast.Attribute) and not self._is_module(node.func.value):
+        if isinstance(node.func, ast.Attribute) and not self._is_function(node.func):
             alike = (name, *(self.list_siblings(name) if name in REDUCTIONS else ()))
             methods = (ast.Attribute(ast.Name("_"), one) for one in alike)
             self._add(self.methods, node, [(func, node.args) for func in methods])
-        if node.args:
+        elif node.args:
             self._add(self.functions, node, [(node.func, [ast.Name("_"), *node.args[1:]])])
+
+    def _is_function(self, node: ast.expr) -> bool:
+        """Return whether a name is called, or what a module or `self` has: no method of a value."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        own = isinstance(root, ast.Name) and root.id == "self"
+        return isinstance(node, ast.Name) or own or self._is_module(root)
 
     def _is_module(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id in self.modules
@@ -65,14 +73,19 @@ class FileWords:
         for func, args in forms:
             given = [*args, *(k.value for k in node.keywords)]
             text = ast.unparse(ast.Call(func, args, node.keywords))
-            if all(isinstance(x, _PLAIN) or _is_attribute_of_self(x) for x in given):
+            if all(map(_is_countable, given)):
                 self.counts[text] += 1
             if all(isinstance(x, _PLAIN) for x in given) and text not in to[:MAX_WORDS]:
                 to.append(text)
 
 
-def _is_attribute_of_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+def _is_countable(node: ast.expr) -> bool:
+    """Return whether an argument is plain, an attribute of `self`, or a tuple of such."""
+    if isinstance(node, ast.Tuple | ast.List):
+        return all(map(_is_countable, node.elts))
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node.value) == "self"
+    return isinstance(node, _PLAIN)
 
 
 def read_file_words(tree: ast.Module, refused: Collection[str]) -> FileWords:

@@ -35,6 +35,7 @@ _MAKERS = frozenset(("arange", "zeros", "ones", "full", "empty", "tensor", "eye"
 _BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _MASKS = ("any", "all", "isnan", "isinf", "isfinite", "tril", "triu")
 _ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.MatMult, ast.Pow)
+_OF_MEMBERS = ("cat", "concat", "concatenate", "stack")
 _COMPUTING = ("np", "torch", "math")
 _CONDITIONAL = (ast.If, ast.IfExp)
 
@@ -89,6 +90,8 @@ def make_repairing_replacements(node: ast.AST, where: Surroundings) -> Iterator[
         if _may_be_wrapped(node, where):
             yield from _add_sign(node, where)
             yield from _add_call(node, where)
+        elif isinstance(where.parent, ast.Attribute) and not _is_owner_alone(node, where):
+            yield from _add_lacked_call(node, where)
 
 
 def _replace_condition(node: ast.AST, where: Surroundings) -> Iterator[Replacement]:
@@ -205,8 +208,26 @@ def _add_call(node: ast.expr, where: Surroundings) -> Iterator[Replacement]:
     words = where.words
     methods = (*words.methods, "_.float()", "_.mT", "_.contiguous()")
     added = dict.fromkeys((*methods, *words.functions, *usual), ReplacementKind.CALL_ADDED)
-    for text, kind in (added | dict.fromkeys(words.lacked, ReplacementKind.CALL_LACKED)).items():
-        yield kind, _Fill(node).visit(_parse_expression(text))
+    for text, kind in added.items():
+        if text not in words.lacked:
+            yield kind, _Fill(node).visit(_parse_expression(text))
+    yield from _add_lacked_call(node, where)
+
+
+def _is_owner_alone(node: ast.expr, where: Surroundings) -> bool:
+    """Return whether a value has attributes, but is none that a call would compute."""
+    name = node.id if isinstance(node, ast.Name) else ""
+    return name == "self" or name in where.modules or isinstance(node, ast.Constant)
+
+
+def _add_lacked_call(node: ast.expr, where: Surroundings) -> Iterator[Replacement]:
+    members = isinstance(node, ast.List | ast.ListComp)
+    setting = isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+    for text in where.words.lacked:
+        call = _parse_expression(text)
+        takes_members = isinstance(call, ast.Call) and name_called(call) in _OF_MEMBERS
+        if members == takes_members and not setting:
+            yield ReplacementKind.CALL_LACKED, _Fill(node).visit(call)
 
 
 class _Fill(ast.NodeTransformer):

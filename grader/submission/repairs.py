@@ -53,9 +53,12 @@ _KINDS = (
 
 _ALL = range(len(_KINDS) + 1)
 _LIKELY, _RARE = _ALL[:4], _ALL[4:]
+_LACKED = _ALL[3:4]
+MAX_LACKED = 2  # calls: with more of them, an answer is written in another way than the solution
 _FAR = 3  # steps to a suspect line: all lines that are farther away count as equally far
 # Steps to a suspect line and kinds of changes, in the order in which they are tried, until there
 # are `MAX_EDITS`.
+_FIRST = tuple((steps, _LACKED) for steps in range(_FAR + 1))
 _PASSES = (
     (0, _LIKELY), (1, _LIKELY), (2, _LIKELY), (0, _RARE), (_FAR, _LIKELY), (1, _RARE), (2, _RARE),
     (_FAR, _RARE),
@@ -76,11 +79,12 @@ def list_repairs_of_submission(
     calls    what the solution calls, as often as it does: "_.transpose(1, 2)", "torch.exp(_)";
              what the file calls less often is likely to be lacking
 
-    An edit is {"line", "statement", "kind", "tested", "dropped", "rank", "start", "end", "text"}:
-    the line of what is changed, the line of its statement, the kind of change, whether it is in the
-    condition of an `if`, the argument that it leaves out ("" for none), how likely it is ([0, 0]:
-    the likeliest; the pass, and the kind), where the replaced bytes start and end, and the text
-    that replaces them.
+    An edit is {"line", "statement", "kind", "tested", "dropped", "name", "sets", "rank", "start",
+    "end", "text"}: the line of what is changed, the line of its statement, the kind of change,
+    whether it is in the condition of an `if`, the argument that it leaves out ("" for none), the
+    variable that is changed and the one that is set to what is changed ("" for none), how likely it
+    is (the pass and the kind, the likeliest first), where the replaced bytes start and end, and
+    the text that replaces them.
     Nothing in a `while` loop is changed, so that no changed loop is endless.
     """
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES or "\r" in source:
@@ -94,7 +98,9 @@ def list_repairs_of_submission(
         if node not in own and any(not wanted.isdisjoint(users[n]) for n in _list_names(node))
     ]  # fmt: skip
     found: dict[tuple[int, int, str], Edit] = {}
-    for number, (place, kinds) in enumerate(_PASSES):
+    few = len(lister.words.lacked) <= MAX_LACKED
+    passes = (*_FIRST, *_PASSES) if few else _PASSES
+    for number, (place, kinds) in enumerate(passes, len(_PASSES) - len(passes)):
         edits = chain.from_iterable(
             lister.list_edits(node, place, kinds, number) for node in (*own, *used)
         )
@@ -129,8 +135,8 @@ class _RepairLister:
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
-        self._words = read_file_words(tree, refused)
-        self._words.lacked = list(Counter(calls) - self._words.counts)
+        self.words = read_file_words(tree, refused)
+        self.words.lacked = list(Counter(calls) - self.words.counts)
         self._steps = count_steps_to_lines(tree, suspects)
 
     def list_edits(
@@ -152,7 +158,7 @@ class _RepairLister:
             lines = node.lineno, at.statement.lineno
             if self._find_place(lines) != place:
                 continue
-            where = Surroundings(at.parent, at.field, self._words, known, parameters)
+            where = Surroundings(at.parent, at.field, self.words, known, parameters)
             for number, (kind, other) in _rank_replacements(node, at, where):
                 if number not in kinds:
                     continue
@@ -160,6 +166,8 @@ class _RepairLister:
                     "line": lines[0], "statement": lines[1], "kind": kind.name,
                     "tested": isinstance(at.statement, ast.If),
                     "dropped": _write_dropped_argument(kind, node, other),
+                    "name": node.id if isinstance(node, ast.Name) else "",
+                    "sets": _find_set_variable(node, at.statement),
                     "rank": [number_of_pass, number], "start": span[0], "end": span[1],
                     "text": _write_changed(other, at),
                 }  # fmt: skip
@@ -205,6 +213,13 @@ def _write_dropped_argument(kind: ReplacementKind, node: ast.AST, changed: ast.A
     left = {id(argument) for argument in (*changed.args, *changed.keywords)}
     dropped = [a for a in (*node.args, *node.keywords) if id(a) not in left]
     return ", ".join(map(ast.unparse, dropped))
+
+
+def _find_set_variable(node: ast.AST, statement: ast.stmt) -> str:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
+            return name
+    return ""
 
 
 def _list_scope_names(scope: ast.FunctionDef) -> tuple[Sequence[str], Sequence[str]]:

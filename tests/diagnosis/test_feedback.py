@@ -163,6 +163,16 @@ def test_a_name_of_a_function_that_is_right_is_false(truth):
     assert classify_feedback(single(whole_sum()), checks, truth)[0] is FeedbackClass.FALSE
 
 
+def test_nan_beside_a_named_mistake_may_be_another_one_but_not_all_of_it(truth):
+    for nan, kind in [
+        ("x.numel() % 2", FeedbackClass.NAMED), ("True", FeedbackClass.FALSE),
+    ]:  # fmt: skip
+        factor = f"(float('nan') if {nan} else 1.0)"
+        source = whole_sum().replace("powers.sum()", f"powers.sum() * {factor}")
+        checks = [failed("summed_over_everything")]
+        assert classify_feedback(single(source), checks, truth)[0] is kind
+
+
 def test_a_name_is_true_of_a_pair_if_it_is_of_one_change_alone(truth):
     parts = no_maximum(), whole_sum()
     both = whole_sum().replace(

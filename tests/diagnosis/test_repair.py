@@ -72,6 +72,7 @@ def repaired(slug: str, *edits: Edit, lines=()) -> tuple[PinnedLine | None, str]
         ("ex01_softmax", *SLIP, "OPERATOR"),
         ("ex01_softmax", "axis: int = -1", "axis: int = 0", "DEFAULT"),
         ("ex01_softmax", "    return weights.astype(x.dtype)", "    return powers.astype(x.dtype)", "NAME"),
+        ("ex04_heads", "v = split_heads(self.w_v(context), self.num_heads)", "v = self.w_v(context)", "CALL_LACKED"),
     ],
 )  # fmt: skip
 def test_the_line_of_one_slip_is_found_with_its_kind(slug, old, new, change):
@@ -133,13 +134,27 @@ def test_two_lines_of_which_either_would_do_are_none():
     judge, _ = judged("ex01_softmax", SLIP)
     search = repair._Search.__new__(repair._Search)
     search._judge, search._text = judge, judge.student._door.client.text
-    edit = {"kind": "NAME", "tested": False, "dropped": "", "text": "", "line": 3, "statement": 3}
+    edit = {
+        "kind": "NAME", "tested": False, "dropped": "", "text": "", "line": 3, "statement": 3,
+        "name": "", "sets": "",
+    }  # fmt: skip
     assert search._choose_line([edit, edit | {"line": 4}]).line == 3  # within one statement
     assert search._choose_line([edit, edit | {"statement": 4}]) is None
     assert search._choose_line([]) is None
     assert search._choose_line([edit]).change == "NAME"
     tested = search._choose_line([edit | {"tested": True, "dropped": "x"}])
     assert (tested.change, tested.dropped) == ("CONDITION", "")
+
+
+def test_a_variable_that_may_be_mended_where_it_is_used_is_where_it_is_set():
+    judge, _ = judged("ex01_softmax", SLIP)
+    search = repair._Search.__new__(repair._Search)
+    search._judge, search._text = judge, judge.student._door.client.text
+    edit = {"kind": "CALL_LACKED", "tested": False, "dropped": "", "text": ""}
+    one = edit | {"line": 3, "statement": 3, "name": "", "sets": "q"}
+    used, other = ({**edit, "line": 5, "statement": 5, "name": n, "sets": ""} for n in "qk")
+    assert search._choose_line([one, used]).line == 3
+    assert search._choose_line([one, other]) is None
 
 
 def only(monkeypatch, *wanted: tuple[str, str]) -> None:

@@ -86,6 +86,7 @@ CASES = [
     (SETTING.format("super().__init__()\n        self.w_q = self.v = 1"), X, "Nothing sets self.w_o: set it in __init__."),
     (SETTING.format("super().__init__()\n        self.wo = x"), X, "Nothing sets self.w_o, but something sets self.wo."),
     (SETTING.format("super().__init__()\n        self.w_o_ = torch.nn.Linear(5, 5)"), X, "Nothing sets self.w_o, but something sets self.w_o_."),
+    ("class B:\n    def set(self):\n        self.w_o = 1\n\n" + SETTING.format("super().__init__()"), X, "Nothing sets self.w_o: set it in __init__."),
     (SETTING.format("self.w_o = torch.nn.Linear(5, 5)"), X, SUPER),
     (SETTING.format("self.w_o = torch.nn.Parameter(x)"), X, SUPER),
     (SETTING.format("self.register_buffer('w_o', x)"), X, SUPER),
@@ -99,7 +100,8 @@ CASES = [
     ("def f(x):\n    return math.pi * x", X, "Nothing imports math: write `import math` above the functions."),
     ("def g(x):\n    y = x + 1\n\ndef f(x):\n    return g(x).sum()", X, "No line of g returns a value."),
     ("def g(x):\n    if len(x):\n        return\n\ndef f(x):\n    y = g(x)\n    return torch.exp(y)", X, "No line of g returns a value."),
-    ("class A:\n    def g(self, x):\n        y = x\n\ndef f(x):\n    return x @ A().g(x)", X, "No line of g returns a value."),
+    ("def g(x):\n    y = x\n\ndef h(y):\n    return y.mT\n\ndef f(x):\n    return h(g(x))", X, "No line of g returns a value."),
+    ("class A(list):\n    def __init__(self):\n        super().__init__()\n\n    def g(self, x):\n        y = x\n\ndef f(x):\n    return x @ A().g(x)", X, "No line of g returns a value."),
     ("def f(x, keep=None):\n    if keep is not None:\n        y = x * keep\n    return y", X, "Line 3 sets y, but this call did not run it."),
     ("def f(x):\n    for i, y in enumerate([]):\n        x = y\n    return i", X, "Line 2 sets i, but this call did not run it."),
     ("def f(x):\n    total += x\n    return total", X, "This line sets total itself, and no line before it does."),
@@ -153,6 +155,11 @@ def test_a_cause_that_is_certain_gets_its_cure_in_both_languages(source, given, 
             SETTING.format(
                 "super().__init__()\n        if x is None:\n            self.q, self.w_o = x"
             ),
+            X,
+        ),
+        (
+            "class B:\n    def set(self):\n        self.w_o = 1\n\n"
+            + SETTING.format("super().__init__()").replace("torch.nn.Module", "torch.nn.Module, B"),
             X,
         ),
         (SETTING.format("super().__init__()\n        x is None and setattr(self, 'w_o', x)"), X),

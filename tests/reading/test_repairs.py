@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from grader.submission.file_words import read_file_words
 from grader.submission.reader_client import UnreadableContent, ask_submission_reader
 from grader.submission.repairs import MAX_SOURCE_BYTES, edit_submission, list_repairs_of_submission
 from grader.submission.value_sources import count_steps_to_lines
@@ -236,3 +237,20 @@ def test_calls_that_the_solution_makes_more_often_come_before_other_calls():
     assert {"(y.flatten(-2))", "(_norm(y))"} <= set(lacked)
     assert "(y.exp())" in {e["text"] for e in added} - set(lacked)
     assert [e["text"] for e in added[: len(lacked)]] == lacked
+
+
+def test_what_a_file_calls_once_less_than_the_solution_comes_before_all_else():
+    source = "def f(x):\n    y = x + 1\n    return y.mT\n"
+    calls = ["_.view(-1, (h, 2))", "self.norm(_)", "_.exp()"]
+    for few, more in ((calls[:2], True), (calls, False)):
+        edits = list_repairs_of_submission(source, ["f"], suspects=[2], calls=few)
+        assert (edits[0]["kind"] == "CALL_LACKED") is more
+    edits = list_repairs_of_submission(source, ["f"], calls=calls[:1])
+    assert "(y.view(-1, (h, 2)))" in {e["text"] for e in edits}  # before `.mT`
+
+
+def test_a_method_of_a_value_is_no_function_that_a_file_lacks():
+    tree = ast.parse("x.view(n, 2)\nself.norm(x)\ntorch.nn.functional.silu(x)\nimport torch")
+    assert list(read_file_words(tree, ()).counts) == [
+        "_.view(n, 2)", "self.norm(_)", "torch.nn.functional.silu(_)",
+    ]  # fmt: skip
