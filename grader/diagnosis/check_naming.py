@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 
-from grader.diagnosis import naming, pair_naming, time_limit
+from grader.diagnosis import failure_signs, naming, pair_naming, time_limit
 from grader.diagnosis.like_cases import LikeCase, LikeCases
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
@@ -65,7 +65,7 @@ def _name_mistakes_of_each_failure(
 ) -> Iterator[tuple[CheckFailure, Named]]:
     """Yield what failed checks show, as it is found."""
     trials = NameTrials(judge, known)
-    failures = sorted(judge.failures, key=naming.is_of_precision)
+    failures = sorted(judge.failures, key=failure_signs.is_of_precision)
     seconds = math.inf if mend is None else time_limit.SINGLE_SECONDS
     with limit_diagnosis_time(seconds):
         fitting = _find_single_mistakes(failures, judge, known, runs, trials)
@@ -77,7 +77,7 @@ def _name_mistakes_of_each_failure(
         if found and len(found) <= naming.MAX_NAMED_MISTAKES:
             yield failure, Named(tuple(found))
     other = [f for f in failures if not fitting[f.check]]
-    cases = [LikeCases(f, runs) for f in other if not naming.shows_nothing_of_mistake(f)]
+    cases = [LikeCases(f, runs) for f in other if not failure_signs.shows_nothing_of_mistake(f)]
     pair: tuple[Mistake, ...] = ()
     pair_first = mend is not None and any(
         pair_naming.may_be_one_of_two(like.failure, judge, known, trials)
@@ -109,11 +109,11 @@ def _find_single_mistakes(
                 failure, judge, known, without=asked, trials=trials, runs=runs
             )
             mine = [m for m in fitting if m.of in failure.calls]
-            if naming.is_of_precision(failure) or failure.fault.kind:  # it may be another's
+            if failure_signs.is_of_precision(failure) or failure.fault.kind:  # it may be another's
                 first = _take_first_case_to_name(failure)
                 mine = naming.keep_same_fault(first, mine, judge, known, any_words=True)
-            if not naming.shows_nothing_of_mistake(failure):
-                asked |= naming.find_blamed_names(failure, judge)
+            if not failure_signs.shows_nothing_of_mistake(failure):
+                asked |= failure_signs.find_blamed_names(failure, judge)
             found[failure.check] = mine
     return found
 
@@ -154,7 +154,7 @@ def _find_pair_mistakes_behind_check(
         return Named(tuple(alone))
     if len(pair) == 1:  # the other of the two, which cannot be told, shows here
         return Named()
-    if naming.is_of_precision(failure):
+    if failure_signs.is_of_precision(failure):
         bound = [known.pair(*order) for order in permutations(pair, 2)]
         made = [both for both in bound if both is not None]
         if not naming.keep_same_fault(_take_first_case_to_name(failure), made, judge, known):

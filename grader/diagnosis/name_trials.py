@@ -7,11 +7,11 @@ the student's mistake in a rare case (a row without keys, say), is noticed here.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from enum import Enum
 from itertools import islice
 from typing import Any
 
 from grader.diagnosis.coarse_values import compare_numbers_coarsely, has_half_precision
+from grader.diagnosis.failing_inputs import FailingInput, FailingInputs, Shown
 from grader.diagnosis.likeness import MIN_DISTINCT
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.trial_run import (
@@ -34,44 +34,10 @@ PAIR_FACTOR = 3  # times as many for two mistakes at once, which are one pair of
 INPUTS_TO_FAIL = 6  # after which a trial on which the answer is never wrong runs no more
 COMPARED_INPUTS = 16  # of those on which it is wrong: a mistake runs on them too
 MAX_INPUTS_BESIDE = 3  # where the answer's call raises and a mistake that explains none is right
-FailingInput = tuple[TrialInput, list[Any]]
 _ON_META = f"an object of type {ObjectHandle.__name__}"  # it has no numbers that could cross
 
 
-class Shown(Enum):
-    """Whether a mistake shows on an input on which the student's answer is wrong."""
-
-    NOT = "it has the right value where the student's is wrong"
-    BESIDE = "it has the right value where the student's call raises, as another mistake may do"
-    AS_GIVEN = "it has the student's values"
-    OTHERWISE = "it has other values"
-
-
 _RIGHT = frozenset({Shown.NOT, Shown.BESIDE})
-
-
-class _FailingInputs:
-    """Inputs on which the student's answer is wrong, with its values up to the first wrong one.
-
-    Each runs when it is first read: most mistakes differ on the first. Half precision and the
-    device meta are left out where other inputs fail: answers with any mistake may ignore them.
-    """
-
-    def __init__(self, found: Iterator[tuple[FailingInput, bool]]) -> None:
-        self._plain: list[FailingInput] = []
-        self._special: list[FailingInput] = []
-        self._rest = found
-
-    def __iter__(self) -> Iterator[FailingInput]:
-        yield from self._plain
-        for one, on_meta in self._rest:
-            if on_meta or any(map(has_half_precision, one[1])):
-                self._special.append(one)
-                continue
-            self._plain.append(one)
-            yield one
-        if not self._plain:
-            yield from self._special
 
 
 class NameTrials:
@@ -79,7 +45,7 @@ class NameTrials:
 
     def __init__(self, judge: Judge, known: MistakeCatalogue) -> None:
         self._judge, self._known = judge, known
-        self._failing: dict[tuple[tuple[str, ...], int], _FailingInputs] = {}
+        self._failing: dict[tuple[tuple[str, ...], int], FailingInputs] = {}
         self._wrong: dict[TrialInput, tuple[FailingInput, bool] | None] = {}
         self._wanted: dict[TrialInput, list[Any]] = {}
         self._shown: dict[tuple[str, TrialInput], Shown] = {}
@@ -224,12 +190,12 @@ class NameTrials:
             found.append(WantedInput(one, self._wanted[one], len(wrong[0][1]) if wrong else 0))
         return found
 
-    def _list_failing_inputs(self, mistake: Mistake) -> "_FailingInputs":
+    def _list_failing_inputs(self, mistake: Mistake) -> "FailingInputs":
         names = self._known.names(mistake)
         times = PAIR_FACTOR if self._known.is_pair(mistake) else 1
         if (names, times) not in self._failing:
             found = self._iterate_failing_inputs(names, times)
-            self._failing[names, times] = _FailingInputs(islice(found, times * COMPARED_INPUTS))
+            self._failing[names, times] = FailingInputs(islice(found, times * COMPARED_INPUTS))
         return self._failing[names, times]
 
     def _iterate_failing_inputs(

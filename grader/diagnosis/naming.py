@@ -13,31 +13,31 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from grader.core.records import Verdict
 from grader.diagnosis import likeness
+from grader.diagnosis.failure_signs import (
+    find_blamed_names,
+    is_fault_like_that_of_mistake,
+    is_nan_of_precision,
+    is_of_precision,
+    shows_nothing_of_mistake,
+)
 from grader.diagnosis.like_cases import LikeCase, LikeCases
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue, list_failed_checks
 from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.student_runs import StudentRuns
-from grader.judging.case import LastCall, StudentFault
+from grader.judging.case import LastCall
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.marks import Mistake
 from grader.judging.student_calls import StudentObject
-from grader.judging.trials import name_raised_kind
 
 MAX_PASSED_CASES = 1  # cases of each check that passed, which a mistake must pass too
 MAX_COMPARED_CASES = 3  # the same, where a match may be chance
 MAX_FULLY_RUN_MISTAKES = 12  # mistakes for which it is worth running all their checks
 MAX_NAMED_MISTAKES = 2  # mistakes that are named together
-_OTHER_PRECISION = re.compile("float16|float64")  # bfloat16 too
 _RAISED = re.compile(r": raise [A-Z]")  # the line at which the student's function ended
-_SHAPE_MISMATCH = re.compile(  # what PyTorch and NumPy say of shapes
-    "must match|broadcast|cannot be multiplied|is invalid for input|[Ee]xpected size|mismatch"
-    "|cannot reshape|not aligned|do not match"
-)
 
 
 def name_mistake(
@@ -76,16 +76,6 @@ def find_mistakes(
     return []
 
 
-def find_blamed_names(failure: CheckFailure, judge: Judge) -> frozenset[str]:
-    """Return the names that a failure may be blamed on: all that its check calls, or fewer.
-
-    If a check that calls only some of them failed too, the rest may be right: with a wrong cache, a
-    right layer answers wrongly too. Then only the names in such smaller checks are blamed.
-    """
-    alone = [other.calls for other in judge.failures if other.calls < failure.calls]
-    return frozenset[str]().union(*alone) if alone else failure.calls
-
-
 def split_mistakes_by_likelihood(
     mistakes: list[Mistake], judge: Judge
 ) -> tuple[list[Mistake], list[Mistake]]:
@@ -94,12 +84,6 @@ def split_mistakes_by_likelihood(
     failed = [m for m in mistakes if verdicts[m.caught_by] is Verdict.FAILED]
     rest = [m for m in mistakes if verdicts[m.caught_by] not in (Verdict.FAILED, Verdict.PASSED)]
     return failed, rest
-
-
-def shows_nothing_of_mistake(failure: CheckFailure) -> bool:
-    """Return whether a failure can be matched by chance only."""
-    fault = failure.fault
-    return fault.says_all_itself or bool(_SHAPE_MISMATCH.search(fault.detail))
 
 
 def keep_fitting(
@@ -124,7 +108,7 @@ def keep_fitting(
     sure = _is_surely_alike(found, failure, judge, trials)
     if len(found) > fully_run or (len(found) <= told_apart and sure):
         return found if sure else []
-    if not sure and trials is not None and _is_nan_of_precision(failure):
+    if not sure and trials is not None and is_nan_of_precision(failure):
         # A NaN is alike whatever led to it: a trial must show the answer wrong.
         found = [m for m in found if trials.find_first_wrong(m)]
     same = [m for m in found if _does_mistake_give_same_verdicts(m, judge, known, only, trials)]
@@ -212,23 +196,6 @@ def _fits_other_failures(
         ):
             return False
     return True
-
-
-def is_of_precision(failure: CheckFailure) -> bool:
-    """Return whether a check failed in half precision or in float64."""
-    return bool(_OTHER_PRECISION.search(failure.last_call))
-
-
-def _is_nan_of_precision(failure: CheckFailure) -> bool:
-    differs = failure.fault.differs
-    return is_of_precision(failure) and differs is not None and not np.isfinite(differs.got).all()
-
-
-def is_fault_like_that_of_mistake(one: StudentFault, other: StudentFault | None) -> bool:
-    """Return whether two faults are alike; two errors of one kind may have other messages."""
-    if other is not None and one.kind and name_raised_kind(one) == name_raised_kind(other):
-        return True
-    return likeness.are_judged_faults_alike(one, other)
 
 
 def _does_mistake_pass_what_passed(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, permutations, product
 
-from grader.diagnosis import naming
+from grader.diagnosis import failure_signs, naming
 from grader.diagnosis.like_cases import LikeCases
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
 from grader.diagnosis.name_trials import NameTrials
@@ -29,7 +29,7 @@ def may_be_one_of_two(
     failure: CheckFailure, judge: Judge, known: MistakeCatalogue, trials: NameTrials
 ) -> bool:
     """Return whether a mistake gives the first wrong values by itself, whatever else it does."""
-    blamed = naming.find_blamed_names(failure, judge)
+    blamed = failure_signs.find_blamed_names(failure, judge)
     return any(trials.count_explained(m, 1) for m in known.mistakes if m.of in blamed)
 
 
@@ -50,7 +50,7 @@ def name_mistake_pair(
         every = list(chain(*naming.split_mistakes_by_likelihood(known.mistakes, judge)))
         mine = alone[failure.check]
         others = [m for check, found in alone.items() if check != failure.check for m in found]
-        near = [m for m in every if m.of in naming.find_blamed_names(failure, judge)]
+        near = [m for m in every if m.of in failure_signs.find_blamed_names(failure, judge)]
         some = mine + others
         likeliest = mine[:MAX_PAIRED_ALONE] + others[:MAX_PAIRED_ALONE]
         for pairs in (product(mine, some), product(likeliest, every), permutations(near, 2)):
@@ -83,7 +83,7 @@ def _list_mistakes_that_explain_alone(
     that any explains; those that explain the most inputs come first. If no input of a trial is
     wrong, the failed cases are asked, first about the mistakes that the failed check detects.
     """
-    blamed = naming.find_blamed_names(cases.failure, judge)
+    blamed = failure_signs.find_blamed_names(cases.failure, judge)
     near = [m for m in known.mistakes if m.of in blamed]
     likely, rest = naming.split_mistakes_by_likelihood(near, judge)
     for inputs in range(1, 1 + MAX_INPUTS_ALONE):

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from grader.core.diagnosis_records import PinnedLine
 from grader.core.records import Exercise
-from grader.diagnosis import naming, time_limit
+from grader.diagnosis import failure_signs, time_limit
 from grader.diagnosis.name_trials import NameTrials
 from grader.diagnosis.pinned_line import name_pinned_line
 from grader.diagnosis.suspect_lines import find_suspect_lines, list_solution_calls
@@ -104,7 +104,7 @@ class _Search:
         self._suspects = find_suspect_lines(exercise, plainest, judge)
         self._calls = list_solution_calls(exercise)
         self._leaves_out, self._right = trials.leaves_out_meta, trials.right
-        self._names = naming.find_blamed_names(failure, judge)
+        self._names = failure_signs.find_blamed_names(failure, judge)
         self._places: dict[int, list[Edit]] = {}  # the statements at a line
         self._runs: dict[int, bool] = {}  # whether the first test runs one of them
         self._rest = [f.case for f in rest if not f.fault.says_all_itself]

@@ -10,7 +10,7 @@ import torch
 from grader.authoring.feedback_class import list_named_groups
 from grader.core import catalog
 from grader.core.records import Verdict
-from grader.diagnosis import naming, pair_naming, time_limit
+from grader.diagnosis import failure_signs, naming, pair_naming, time_limit
 from grader.diagnosis.check_naming import (
     Named,
     _find_pair_mistakes_behind_check,
@@ -357,10 +357,10 @@ def test_a_pair_is_not_told_of_half_precision_that_it_does_not_explain():
         return (output + 1, weights) if q.dtype == torch.float16 else (output, weights)
 
     judge = judged("ex03_sdpa", scaled_dot_product_attention=wrong_in_half_too)
-    half = next(f for f in judge.failures if naming.is_of_precision(f))
+    half = next(f for f in judge.failures if failure_signs.is_of_precision(f))
     runs, known = StudentRuns(judge), catalogue("ex03_sdpa")
     assert _find_pair_mistakes_behind_check(pair, LikeCases(half, runs), judge, known) == Named()
-    plain = next(f for f in judge.failures if not naming.is_of_precision(f))
+    plain = next(f for f in judge.failures if not failure_signs.is_of_precision(f))
     assert _find_pair_mistakes_behind_check(pair, LikeCases(plain, runs), judge, known).mistakes
 
 

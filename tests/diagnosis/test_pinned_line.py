@@ -8,7 +8,7 @@ import pytest
 from grader.core import catalog
 from grader.core.diagnosis_records import PinnedLine
 from grader.core.records import Submission
-from grader.diagnosis import pinned_line
+from grader.diagnosis import pinned_line, wrong_value
 from grader.diagnosis.right_values import RightValues
 from grader.diagnosis.traced_values import read_trace
 from grader.judging import suite_runner
@@ -138,7 +138,7 @@ RIGHT = [*INPUTS, (2, "a", "variable", [0, 1], X * Y), (3, "b", "variable", [2],
 def line_of(*values) -> int | None:
     """The line that is pinned in a trace of the inputs and these values."""
     right = read_trace(RIGHT)
-    found = pinned_line.pin_wrong_value_in_trace(
+    found = wrong_value.pin_wrong_value_in_trace(
         read_trace([*INPUTS, *values]), RightValues([right]), right
     )
     return found and found.line
@@ -189,7 +189,7 @@ def test_exchanged_arguments_are_pinned_where_they_are_passed():
     right = read_trace([*INPUTS, *passed, (7, "return", "answer", [2, 3], X - np.sin(Y))])
     mine = [(2, "a", "argument", [0, 1], Y), (2, "b", "argument", [0, 1], X)]
     trace = read_trace([*INPUTS, *mine, (7, "return", "answer", [2, 3], Y - np.sin(X))])
-    found = pinned_line.pin_wrong_value_in_trace(trace, RightValues([right]), right)
+    found = wrong_value.pin_wrong_value_in_trace(trace, RightValues([right]), right)
     assert found is not None and (found.line, found.name) == (2, "a")
 
 
