@@ -65,39 +65,12 @@ CLASS := $(if $(filter file,$(origin SUBMISSION)),submissions,$(SUBMISSION))
 .PHONY: help grade bench watch learn hint debug progress show drill interview reset test coverage weekly lint skeletons release collect class return similar mutants mechanical diagnose-trial headroom cheats house new doctor gpu-check bench-startup bench-walls bench-watch bench-learn bench-crossing bench-steadiness bench-stopping bench-spinner bench-class bench-similar bench-kernels bench-notebooks picture site wheel print-install clean
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / { part = substr($$0, 5) } /^[a-z-]+:.*## / { if (part) print "\n" part; part = ""; printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ To learn
 
 grade: $(CORE) ## grade your answers (EX=ex03_sdpa SUBMISSION=path DEVICE=cpu|cuda SEED=... FRESH=1 ISOLATION=... COURSE=course.toml ARGS=--no-speed)
 	@$(GRADER) grade $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(if $(FRESH),--fresh) $(ARGS)
-
-test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
-ifeq ($(strip $(ARGS)),)
-	@$(PY) -m pytest $(AT_ONCE)
-	@$(GRADER) mechanical --changed-only
-	@$(GRADER) mutants --changed-only
-	@$(PY) -m pytest tests/timing/test_replay.py tests/proof
-	@$(PY) -m pytest -n 2 --dist loadfile tests/cheats
-else
-	@$(PY) -m pytest $(ARGS)
-endif
-
-coverage: $(DEV) ## count the lines of grader/ that its tests run, also in workers behind *process*
-	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest $(AT_ONCE)
-	@$(PY) -W ignore -m coverage combine --quiet
-	@rm -f .coverage.* # of processes that were killed while they wrote
-	@$(PY) -m coverage report
-
-weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats (hours)
-	@$(PY) -m pytest -m weekly
-
-lint: $(DEV) ## ruff and mypy
-	@$(PY) -m ruff check .
-	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy
-
-bench: $(CORE) ## only measure speed and memory, without the checks (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
-	@$(GRADER) bench $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 watch: $(CORE) ## grade on every save (EX= to begin with; SUBMISSION= ISOLATION=)
 	@$(GRADER) watch $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
@@ -108,14 +81,14 @@ learn: $(LEARN) ## open a page to read, write and see verdicts (EX= to begin wit
 hint: $(CORE) ## the next hint (EX=ex03_sdpa ARGS="--level 2")
 	@$(GRADER) hint $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
 
+show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="your own words" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
+	@$(GRADER) show $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens $(call quoted,$(TOKENS))) $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
+
 debug: $(CORE) ## the first failing case in the debugger, your function on top (EX=ex03_sdpa SUBMISSION= DEVICE= SEED=)
 	@$(GRADER) debug $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) $(if $(SEED),--seed $(call quoted,$(SEED))) $(ARGS)
 
 progress: $(CORE) ## your attempts, hints and first passes, exercise by exercise (SUBMISSION= ARGS="--lang zh")
 	@$(GRADER) progress --submission $(call quoted,$(SUBMISSION)) $(ARGS)
-
-show: $(CORE) ## every step of an example, yours beside the reference (EX= TOKENS="your own words" EMBEDDING=one-hot HEAD=1 OUT=weights.png)
-	@$(GRADER) show $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) --embedding $(EMBEDDING) $(if $(TOKENS),--tokens $(call quoted,$(TOKENS))) $(if $(HEAD),--head $(HEAD)) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
 drill: $(CORE) ## draw a bug hunt from an exercise that you have passed (EX=ex05_causal_mask SUBMISSION= ARGS="--seed 4711 --again")
 	@$(GRADER) drill $(EX) --submission $(call quoted,$(SUBMISSION)) --isolation $(ISOLATION) $(ARGS)
@@ -126,8 +99,13 @@ interview: $(CORE) ## a blank file, a clock, the verdict, three questions (MINUT
 reset: $(CORE) ## put the skeleton of an exercise back; your answer is kept beside it (EX=ex03_sdpa SUBMISSION=)
 	@$(GRADER) reset $(EX) --submission $(call quoted,$(SUBMISSION)) $(ARGS)
 
-skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
-	@$(GRADER) skeletons
+doctor: $(CORE) ## say what this machine can do, and the cure for every problem (ARGS="--lang zh")
+	@$(GRADER) doctor $(ARGS)
+
+bench: $(CORE) ## only measure speed and memory, without the checks (EX= as for grade; ARGS="--benchmark-autosave --benchmark-compare")
+	@$(GRADER) bench $(EX) --submission $(call quoted,$(SUBMISSION)) $(if $(DEVICE),--device $(DEVICE)) --isolation $(ISOLATION) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+##@ To teach
 
 release: $(NOTEBOOKS) ## build a nbgrader course and the bundle for students (OUT=out EX= COURSE=course.toml SEALED=1 ARGS="--lang zh --no-speed")
 	@$(GRADER) release $(EX) -o $(call quoted,$(or $(OUT),out)) $(if $(DEVICE),--device $(DEVICE)) $(if $(SEALED),--sealed) $(ARGS)
@@ -144,14 +122,22 @@ return: $(CORE) ## return the reports of a class (RESULTS=results ROSTER=roster.
 similar: $(SIMILAR) ## list similar answers of a class, for a person to look at (SUBMISSION=submissions EX= OUT=similar.html ARGS="--also solutions")
 	@$(GRADER) similar $(call quoted,$(CLASS)) $(EX) $(if $(OUT),-o $(call quoted,$(OUT))) $(ARGS)
 
+##@ To write exercises, and prove them
+
+new: $(CORE) ## write every file of a new exercise, as a draft, for its author to fill (EX=ex18_alibi)
+	@$(GRADER) new $(EX) $(ARGS)
+
+skeletons: $(CORE) ## write exercises/ and docs/lessons/ from solutions/ (changed answers are left alone)
+	@$(GRADER) skeletons
+
 mutants: $(DEV) ## check that every mistake fails its check and is named, and that right answers earn all points (EX= ARGS=--each)
 	@$(GRADER) mutants $(EX) $(ARGS)
 
-headroom: $(DEV) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
-	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
-
 mechanical: $(DEV) ## change solutions one place at a time; a check must catch what matters (EX= SHARD=1/4 ARGS="--variants 2 --changed-only")
 	@$(GRADER) mechanical $(EX) $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+
+headroom: $(DEV) ## print how near right answers come to being rejected (EX= SEEDS=20 ARGS=--no-variants)
+	@$(GRADER) headroom $(EX) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 diagnose-trial: $(DEV) ## try the reports on wrong answers that no catalogue has; no name may be false (EX= ARGS="--changes all --list nothing")
 	@$(GRADER) diagnose-trial $(EX) $(ARGS)
@@ -159,17 +145,62 @@ diagnose-trial: $(DEV) ## try the reports on wrong answers that no catalogue has
 cheats: $(DEV) ## run every cheat behind every wall, and print the results (ARGS= for names)
 	@$(PY) -m tests.cheats $(ARGS)
 
+##@ To work on the project
+
+test: $(DEV) ## run the project's own tests, and the proof of the suites (ARGS= goes to pytest)
+ifeq ($(strip $(ARGS)),)
+	@$(PY) -m pytest $(AT_ONCE)
+	@$(GRADER) mechanical --changed-only
+	@$(GRADER) mutants --changed-only
+	@$(PY) -m pytest tests/timing/test_replay.py tests/proof
+	@$(PY) -m pytest -n 2 --dist loadfile tests/cheats
+else
+	@$(PY) -m pytest $(ARGS)
+endif
+
+weekly: $(DEV) ## run what make test leaves out: kills, rehearsals, a cluster, timed cheats (hours)
+	@$(PY) -m pytest -m weekly
+
+lint: $(DEV) ## ruff and mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
 house: $(CORE) ## say what is not in order in the project, and the cure (ARGS=--laws prints the laws)
 	@$(GRADER) house $(ARGS)
 
-new: $(CORE) ## write every file of a new exercise, as a draft, for its author to fill (EX=ex18_alibi)
-	@$(GRADER) new $(EX) $(ARGS)
-
-doctor: $(CORE) ## say what this machine can do, and the cure for every problem (ARGS="--lang zh")
-	@$(GRADER) doctor $(ARGS)
+coverage: $(DEV) ## count the lines of grader/ that its tests run, also in workers behind *process*
+	@$(PY) -m coverage erase
+	@$(PY) -m coverage run -m pytest $(AT_ONCE)
+	@$(PY) -W ignore -m coverage combine --quiet
+	@rm -f .coverage.* # of processes that were killed while they wrote
+	@$(PY) -m coverage report
 
 gpu-check: ## run everything on CUDA, with the Python and torch that the machine has (EX=ex14 WITHIN=10 ARGS="--no-speed --rehearse --fresh")
 	@$(or $(PYTHON),$(BASE_PYTHON)) -m grader.gpu_check $(EX) $(if $(WITHIN),--minutes $(call quoted,$(WITHIN))) $(ARGS)
+
+picture: $(CORE) ## draw docs/report.svg from a real run, and the pictures of the lessons
+	@$(PY) -m docs.picture
+	@$(PY) -m docs.lesson_pictures
+
+site: $(SITE) ## build the site of lessons and docs in out/site, and check its links (SITE_URL= where it will stand)
+	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(SITE_URL)) $(PY) -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(if $(SITE_URL),$(SITE_URL:%/=%)/zh/)) $(PY) -m mkdocs build --quiet --strict -f docs/site/zh.yml
+	@$(PY) -m docs.site.dead_links out/site $(if $(SITE_URL),$(call quoted,$(SITE_URL)))
+	@echo 'The site is in out/site. To look at it: $(PY) -m http.server --directory out/site'
+
+wheel: $(CORE) ## build the wheel in dist/: a learner's commands and exercises without a clone
+	@rm -f dist/*.whl
+	@$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+print-install: # the command that installs, for those who want to see it
+	@echo '$(INSTALL)'
+
+clean: ## remove .venv and caches
+	rm -rf .venv .grades .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ To measure it
 
 bench-startup: $(DEV) ## time `make grade`, unchanged and anew, timed and not, beside a bare `import torch` (ARGS= for how many rounds)
 	@$(PY) -m tests.bench.startup $(ARGS)
@@ -206,27 +237,6 @@ bench-kernels: ## time the kernel in Triton beside PyTorch's on CUDA, with the t
 
 bench-notebooks: $(DEV) ## seconds a student for notebooks, beside nbgrader's own executor (ARGS= for how many students)
 	@$(PY) -m tests.bench.notebooks $(ARGS)
-
-wheel: $(CORE) ## build the wheel in dist/: a learner's commands and exercises without a clone
-	@rm -f dist/*.whl
-	@$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
-
-picture: $(CORE) ## draw docs/report.svg from a real run, and the pictures of the lessons
-	@$(PY) -m docs.picture
-	@$(PY) -m docs.lesson_pictures
-
-site: $(SITE) ## build the site of lessons and docs in out/site, and check its links (SITE_URL= where it will stand)
-	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(SITE_URL)) $(PY) -m mkdocs build --quiet --strict -f docs/site/mkdocs.yml
-	@NO_MKDOCS_2_WARNING=1 SITE_URL=$(call quoted,$(if $(SITE_URL),$(SITE_URL:%/=%)/zh/)) $(PY) -m mkdocs build --quiet --strict -f docs/site/zh.yml
-	@$(PY) -m docs.site.dead_links out/site $(if $(SITE_URL),$(call quoted,$(SITE_URL)))
-	@echo 'The site is in out/site. To look at it: $(PY) -m http.server --directory out/site'
-
-print-install: # the command that installs, for those who want to see it
-	@echo '$(INSTALL)'
-
-clean: ## remove .venv and caches
-	rm -rf .venv .grades .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks build dist *.egg-info
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # PyTorch's own index is added only where pip has been told of no other place to look.
 TORCH_INDEX = $(shell $(or $(wildcard $(VENV)/bin/python),$(BASE_PYTHON)) -m pip config list 2>/dev/null | grep -qE 'index-url|find-links|no-index' \

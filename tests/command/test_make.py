@@ -19,12 +19,19 @@ def make(*args: str, **environment: str) -> str:
 
 
 def test_make_alone_lists_every_target_with_a_sentence():
-    listed = [line.split() for line in make().splitlines()]
+    lines = make().splitlines()
+    listed = [line.split() for line in lines if line.startswith("  make ")]
     names = [words[1] for words in listed]
     assert {"grade", "test", "lint", "skeletons", "mutants", "house", "gpu-check", "clean"} <= set(
         names
     )
     assert all(len(words) > 3 for words in listed)
+    parts = ["To learn", "To teach", "To work on the project"]
+    firsts = [
+        next(x for x in lines if x.startswith(f"  make {g} ")) for g in ("grade", "release", "test")
+    ]
+    places = [lines.index(x) for pair in zip(parts, firsts, strict=True) for x in pair]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("torch, index", [("cpu", "cpu"), ("cuda", "cu130")])
