@@ -166,6 +166,7 @@ def _advise_on_missing_super(raised: RaisedException, found: re.Match[str]) -> s
 
 
 _EMPTY = r"index out of range|empty|^$|NoneType"
+_NAME = r"(?:(?<=\bself\.)|(?<![\w.)\]]))(\w+)"  # a variable, or an attribute of self
 _SHAPE = r"\(([\d,]{1,99})\)"
 _RULES: tuple[tuple[str, str, Advise], ...] = (
     ("RuntimeError", r"^Can't call numpy\(\) on Tensor that requires grad", _advise_against_numpy),
@@ -188,8 +189,8 @@ _RULES: tuple[tuple[str, str, Advise], ...] = (
     ("UnboundLocalError", r"^cannot access local variable '(\w{1,99})'", advise_on_unset_local),
     ("AttributeError", r"before (?:Module|\w{1,99})\.__init__\(\) call$", _advise_on_missing_super),
     ("AttributeError", r"^'NoneType' object has no attribute '(\w{1,99})'",
-     _advise_on_none(r"\b(\w+)\.{0}\b")),
-    ("TypeError", r"^'NoneType' object is not subscriptable", _advise_on_none(r"\b(\w+)\[")),
+     _advise_on_none(rf"{_NAME}\.{{0}}\b")),
+    ("TypeError", r"^'NoneType' object is not subscriptable", _advise_on_none(rf"{_NAME}\[")),
     ("TypeError", r"^unsupported operand type\(s\) for (\S{1,2}): 'NoneType'",
      _advise_on_none(r"\b(\w+)\s*{0}")),
     ("TypeError", r"^unsupported operand type\(s\) for (\S{1,2}): '\w+' and 'NoneType'",

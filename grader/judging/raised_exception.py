@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import takewhile
 
 _MAX_BODY = 200  # lines of a function that are read
+_DEFINES = re.compile(r"\s*(?:(?:async\s+)?def\b|class\b|@)")
 _MAX_LINE = 300  # characters of a line that are read
 
 
@@ -64,17 +65,23 @@ class RaisedException:
         found: dict[str, bool] = {}
         for number in range(1, len(self.lines) + 1):
             if (named := re.match(r"\s*def\s+(\w+)", self.read_line(number))) is not None:
-                returns = re.search(r"\b(?:return\s*[^\s#]|yield\b)", self._read_body(number))
+                returns = re.search(r"\b(?:return\b\s*[^\s#]|yield\b)", self._read_body(number))
                 found[named[1]] = found.get(named[1], False) or returns is not None
         return [name for name, returns in found.items() if not returns]
 
     def _read_body(self, start: int) -> str:
-        """Return the lines below a `def` that are indented more, or empty."""
+        """Return the lines from a `def` to the next one that is not inside it, without comments.
+
+        A text or a call may have lines that are indented less: they do not end a function.
+        """
         indent = _measure_line_indent(self.read_line(start))
         last = min(len(self.lines), start + _MAX_BODY)
         below = map(self.read_line, range(start + 1, last + 1))
         return "\n".join(
-            takewhile(lambda x: not x.strip() or _measure_line_indent(x) > indent, below)
+            x.partition("#")[0]
+            for x in takewhile(
+                lambda x: not _DEFINES.match(x) or _measure_line_indent(x) > indent, below
+            )
         )
 
     @cached_property

@@ -98,7 +98,7 @@ CASES = [
     ("def f(x):\n    return x + scores", X, "Nothing sets scores: give it a value before this line."),
     ("def f(q_weight):\n    return k_weight", X, "Nothing sets k_weight: give it a value before this line."),
     ("def f(x):\n    return math.pi * x", X, "Nothing imports math: write `import math` above the functions."),
-    ("def g(x):\n    y = x + 1\n\ndef f(x):\n    return g(x).sum()", X, "No line of g returns a value."),
+    ('def g(x):\n    """Returns x."""\n    y = x + 1  # return y\n\ndef f(x):\n    return g(x).sum()', X, "No line of g returns a value."),
     ("def g(x):\n    if len(x):\n        return\n\ndef f(x):\n    y = g(x)\n    return torch.exp(y)", X, "No line of g returns a value."),
     ("def g(x):\n    y = x\n\ndef h(y):\n    return y.mT\n\ndef f(x):\n    return h(g(x))", X, "No line of g returns a value."),
     ("class A(list):\n    def __init__(self):\n        super().__init__()\n\n    def g(self, x):\n        y = x\n\ndef f(x):\n    return x @ A().g(x)", X, "No line of g returns a value."),
@@ -135,6 +135,13 @@ def test_a_cause_that_is_certain_gets_its_cure_in_both_languages(source, given, 
         ("def f(x):\n    raise NameError(\"name 'x' is not defined\")", X),
         ("def f(x):\n    y = z = None\n    return y.a.b + z.a", X),  # one of two
         ("def f(x):\n    self = x\n    return self.w_o", X),  # no class of the answer
+        ("def f(x):\n    return dict(a=None)['a'].mT.mT", X),
+        ("def f(x):\n    return [[None]][0][0][0]", X),
+        ("def g(\n    x,\n):\n    return None\n\ndef f(x):\n    return g(x).mT.mT", X),
+        (
+            'def g(x):\n    """\nA text.\n"""\n    return None\n\ndef f(x):\n    return g(x).mT.mT',
+            X,
+        ),
         (
             SETTING.format(
                 "super().__init__()\n    @property\n    def w_o(self):\n        return self.w_o_"
