@@ -2,6 +2,7 @@
 
 import ast
 import random
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ _UNSET = (
     "Nothing sets {}: ", "Nothing in this function sets {};", "This line sets {} itself, and no",
     "sets {}, but comes after this one", "sets {}, but this call did not run it",
 )  # fmt: skip
+_RAISES = ("but should raise ValueError", "but should be a ValueError that names")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,9 @@ def _make_changed_answer(number: int, change: MechanicalChange, right: str) -> W
 
 def _list_missing(change: MechanicalChange, right: str) -> tuple[str, ...]:
     """Return the sentences by which a report tells of a removed statement what is missing."""
+    if change.kind is ReplacementKind.CONDITION and change.new.strip() == "if False:":
+        raises = re.search(rf"^\s*{re.escape(change.old.strip())}\n\s+raise ", right, re.MULTILINE)
+        return _RAISES if raises else ()
     if change.kind is not ReplacementKind.STATEMENT:
         return ()
     block, name = find_changed_block(right, change.source), change.where.rpartition(".")[2]
@@ -95,7 +100,7 @@ def _list_missing(change: MechanicalChange, right: str) -> tuple[str, ...]:
         case ast.Expr(value=called) if ast.unparse(called) == "super().__init__()":
             return ("Write super().__init__() in the first line of __init__",)
         case ast.Raise() | ast.If(body=[ast.Raise()]):
-            return ("but should raise ValueError", "but should be a ValueError that names")
+            return _RAISES
     return ()
 
 

@@ -1,6 +1,8 @@
 """Finds what a repair of an answer should try first: where its values part from the solution's."""
 
 import ast
+import re
+from collections.abc import Iterator
 from functools import cache
 
 from grader.core import catalog
@@ -12,11 +14,15 @@ from grader.diagnosis.time_limit import limit_diagnosis_time
 from grader.diagnosis.traced_values import Trace, TracedValue, are_traced_values_equal
 from grader.judging.judge import CheckFailure, Judge
 from grader.judging.student import Student
+from grader.judging.student_file import find_file_of_student
 from grader.submission.file_words import read_file_words
 from grader.worker.parent.in_process import call_without_wall
 
 MAX_TRACED_CALLS = 40  # of a failed case, whose last call is mostly the wrong one
+MAX_LINE = 300  # characters of a line that are searched
 TRACE_SECONDS = 0.1  # for the calls of one answer
+
+_ATTRIBUTE = re.compile(r"\w+\(.*\)\.(\w+)(?:\.\w+)*", re.DOTALL)
 
 
 def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) -> frozenset[int]:
@@ -24,7 +30,8 @@ def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) 
 
     A whole number, or a value of another shape, counts as one that it has not if the solution has
     only others of that name. The lines are those of the first call of the failed case that has any,
-    and the line that raised. Where an answer is written in another way, right lines are among them.
+    the line that raised, and those that set the attribute that was read last. Where an answer is
+    written in another way, right lines are among them.
     """
     module = solution_modules.load_solution_for_judging(exercise)
     if module is None or judge.is_replayed:
@@ -36,11 +43,23 @@ def find_suspect_lines(exercise: Exercise, failure: CheckFailure, judge: Judge) 
         right = trace_case(solution, judge, failure.case, len(theirs))
     known = RightValues(right)
     raised = {failure.fault.line} if failure.fault.line else set()
+    raised |= set(_list_lines_that_set_attribute(failure.last_call, judge.student))
     suspected = (
         _list_parting_lines_of_trace(trace, known, wanted)
         for trace, wanted in zip(theirs, right, strict=False)
     )
     return frozenset(raised | next(filter(None, suspected), set()))
+
+
+def _list_lines_that_set_attribute(read: str, student: Student) -> Iterator[int]:
+    """Yield the lines that seem to set an attribute that was read: "Layer(4, 2).w_q.bias"."""
+    found, answer = _ATTRIBUTE.fullmatch(read), find_file_of_student(student)
+    if found is None or answer is None:
+        return
+    sets = re.compile(rf"\bself\.{found[1]}\b[^=]*=[^=]")
+    for number, line in enumerate(answer.source.splitlines(), 1):
+        if sets.search(line[:MAX_LINE]):
+            yield number
 
 
 def _list_parting_lines_of_trace(trace: Trace, known: RightValues, wanted: Trace) -> set[int]:

@@ -225,7 +225,10 @@ def test_a_sentence_that_says_what_is_missing_counts(truth):
         assert classify_feedback(answer, [check], truth) == (kind, ())
 
 
-def test_what_is_missing_is_known_of_removed_statements():
+def test_what_is_missing_is_known_of_removed_statements_and_refusals():
+    heads = list_changed_answers(catalog.find_catalog_exercise("ex04_heads"), None, "1")
+    never = [a for a in heads if "if width % num_heads: -> if False:" in a.says]
+    assert "but should raise ValueError" in never[0].missing
     answers = list_changed_answers(EXERCISE, None, "1")
     missing = {text for a in answers for text in a.missing}
     assert {

@@ -231,6 +231,16 @@ def test_a_value_of_one_number_that_the_solution_has_too_is_no_suspect():
     ]
 
 
+def test_what_sets_an_attribute_that_was_read_is_suspect():
+    exercise = catalog.find_catalog_exercise("ex04_heads")
+    wrong = "self.w_v = nn.Linear(d_model, d_model)"
+    judge, source = judged("ex04_heads", (wrong[:-1] + ", bias=bias)", wrong))
+    lines = source.splitlines()
+    failure = next(f for f in judge.failures if f.last_call.endswith("w_v.bias"))
+    found = find_suspect_lines(exercise, failure, judge)
+    assert [lines[n - 1].strip() for n in found] == [wrong]
+
+
 def test_the_answer_is_in_its_place_again(monkeypatch):
     only(monkeypatch, ("OPERATOR", "(powers / powers.sum(axis=axis, keepdims=True))"))
     judge, _ = judged("ex01_softmax", SLIP)
