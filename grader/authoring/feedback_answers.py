@@ -17,7 +17,8 @@ TRIES_PER_PAIR = 20
 # What a report says of a name without a value.
 _UNSET = (
     "Nothing sets {}: ", "Nothing in this function sets {};", "This line sets {} itself, and no",
-    "sets {}, but comes after this one", "sets {}, but this call did not run it",
+    "sets {}, but comes after this one", "sets {}, but did not in this call",
+    "sets {}; another class does",
 )  # fmt: skip
 _RAISES = ("but should raise ValueError", "but should be a ValueError that names")
 

@@ -77,23 +77,25 @@ def read_judged_sizes(signature: str, args: Sequence[Any], kwargs: Mapping[str, 
 
 
 def _judge_answer_structure(
-    value: Any, returns: Returns, leading: tuple[int, ...] | None, sizes: Sizes, call: str
-) -> None:
+    value: Any, returns: Returns, leading: tuple[int, ...] | None, sizes: Sizes, call: str,
+    part: str = "",
+) -> None:  # fmt: skip
+    """Judge what a call returned, or a part of it that is a tuple."""
     if len(returns) == 1:
         [(name, wanted)] = returns.items()
         values = {name: (value, wanted)}
     else:
         if not isinstance(value, tuple | list) or len(value) != len(returns):
-            names = ", ".join(returns)
-            problem = (
-                f"the call returned {describe.describe_kind(value)}, but should return ({names})"
-            )
-            raise fail_check(problem, call)
+            got, names = describe.describe_kind(value), ", ".join(returns)
+            told = f"{part} is {got}, but should be ({names})" if part else (
+                f"the call returned {got}, but should return ({names})"
+            )  # fmt: skip
+            raise fail_check(told, call)
         values = {n: (v, returns[n]) for n, v in zip(returns, value, strict=True)}
     for name, (one, wanted) in values.items():
         if isinstance(wanted, tuple):
             parts = {f"{name}[{i}]": part for i, part in enumerate(wanted)}
-            _judge_answer_structure(one, parts, leading, sizes, call)
+            _judge_answer_structure(one, parts, leading, sizes, call, name)
         else:
             judge_answer_kind(one, wanted, name, call)
             _judge_answer_shape(one, wanted, name, leading, sizes, call)

@@ -36,11 +36,17 @@ class RaisedException:
         indent = _measure_line_indent(self.read_line(inside))
         for number in range(inside, max(0, inside - _MAX_BODY), -1):
             line = self.read_line(number)
-            if re.match(r"\s*def\s", line) and (
-                number == inside or _measure_line_indent(line) < indent
-            ):
+            mine = _measure_line_indent(line)
+            if re.match(r"\s*def\s", line) and (number == inside or mine < indent):
                 return number
+            if re.match(r"\s*(?:class|if|for|while|with|try)\b", line):  # what is around the line
+                indent = min(indent, mine)
         return 0
+
+    def binds_inside(self, name: str) -> bool:
+        """Return whether a comprehension of the function seems to set a variable of its own."""
+        near = map(self.read_line, range(self.start, self.number + 1) if self.start else ())
+        return any(re.search(rf"\bfor\b[^:]*\b{name}\b[^:]*\bin\b", line) for line in near)
 
     @cached_property
     def settings(self) -> list[tuple[int, str]]:

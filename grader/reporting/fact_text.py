@@ -65,8 +65,8 @@ FACT_SENTENCES = {
     "one_batch_only": "It is right for a batch of one, and not for a batch of {batch}.",
     "equal_lengths_only": "It is right for as many queries as keys, and not for {queries} queries "
     "and {keys} keys.",
-    "equal_widths_only": "It is right for values as wide as the keys, and not for keys of width "
-    "{keys} and values of width {values}.",
+    "equal_widths_only": "The output is right for values as wide as the keys, and not for keys of "
+    "width {keys} and values of width {values}.",
     "key_order": "Other order of the keys, together with their values, changes the output, by up "
     "to {change}. It should not.",
     "later_key_seen": "The output of query {query} changes with key {key}, which comes later.",

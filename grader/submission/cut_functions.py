@@ -1,6 +1,7 @@
 """Removes what is not allowed from an answer, and keeps each other line where it was.
 
-An import that is not allowed is left out, and no use of its name is allowed. A function that uses
+An import that is not allowed is left out, and no use of its name is allowed; where a `try` expects
+that it fails, it fails. A function that uses
 what is not allowed raises the sentence about it instead. If code that runs when the file is loaded
 uses what is not allowed, the whole file is refused.
 """
@@ -42,6 +43,7 @@ def cut_forbidden_from_submission(
     changes = [*_close_submission_main_blocks(tree.body)]
     refused: dict[str, str] = {}
     costs: list[ForbiddenUse] = []
+    tried = {id(node) for node in _list_tried_imports(tree)}
     for part, unit, name in _split_submission(read.body):
         if unit is None and isinstance(part, _IMPORTS) and not finder.is_in_class(part):
             gone = [(a, why) for a in part.names if (why := finder.about_import(part, a))]
@@ -53,7 +55,12 @@ def cut_forbidden_from_submission(
                     refused.setdefault(
                         alias.asname or alias.name, _describe_forbidden_use(use, named)
                     )
-            changes += _drop_forbidden_imports(part, [alias for alias, _ in gone])
+            if gone and id(part) in tried:
+                changes.append(
+                    _replace_in_submission(part, f"raise ModuleNotFoundError({gone[0][1]!r})")
+                )
+            else:
+                changes += _drop_forbidden_imports(part, [alias for alias, _ in gone])
         elif found := min(finder.uses(part, unit), default=None):
             if unit is None:
                 costs.append(found)
@@ -114,7 +121,26 @@ def _drop_forbidden_imports(node: _IMPORTS, gone: Sequence[ast.alias]) -> Iterat
         text = ast.unparse(ast.ImportFrom(module=node.module, names=good, level=node.level))
     else:
         text = ast.unparse(ast.Import(names=good)) if good else "pass"
-    yield (node.lineno, node.col_offset), _find_end_in_submission(node), text
+    yield _replace_in_submission(node, text)
+
+
+def _replace_in_submission(node: ast.stmt, text: str) -> Change:
+    return (node.lineno, node.col_offset), _find_end_in_submission(node), text
+
+
+def _list_tried_imports(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the imports in a `try` that goes on where an import fails."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try) and any(map(_catches_import_error, node.handlers)):
+            for statement in node.body:
+                yield from (n for n in ast.walk(statement) if isinstance(n, _IMPORTS))
+
+
+def _catches_import_error(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    named = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def _replace_forbidden_body(unit: _DEFINITIONS, says: str) -> Change:

@@ -108,6 +108,14 @@ def test_what_memory_holds_before_it_is_written_into_is_no_wrong_value(line, tol
     assert pinned_line._is_memory_to_write_into(found, f"import torch\n{line}\n") != told
 
 
+def test_of_a_function_that_returns_nothing_no_value_is_wrong():
+    end = "    return x.swapaxes(1, 2)  # (B, H, L, D)"
+    line = "    x = x.reshape(batch, length, num_heads, width // num_heads)  # (B, L, H, D)\n"
+    moved = line.replace("  #", ".swapaxes(1, 2)  #")
+    only = frozenset({"test_split_and_merge"})
+    assert pinned("ex04_heads", (line + end, moved), only=only) == (None, "")
+
+
 def test_a_shape_that_makes_another_line_raise_is_told():
     found, text = pinned(
         "ex03_sdpa",

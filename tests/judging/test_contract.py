@@ -109,7 +109,7 @@ def test_kinds_fit(wanted, value):
         ("str", None, "out is None, but should be a string"),
         ("none", 3, "out is an int, but should be None"),
         ("object", (1,), "out is a tuple of 1, but should be an object"),
-        (("tensor B", "tensor L"), [torch.zeros(2)], "should return (out[0], out[1])"),
+        (("tensor B", "tensor L"), [torch.zeros(2)], "out is a list of 1, but should be (out[0], out[1])"),
         (("tensor B", "tensor L"), (torch.zeros(2),) * 2, "out[1].shape is (2,), but should be (3,)"),
     ],
 )  # fmt: skip

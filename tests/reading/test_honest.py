@@ -103,5 +103,28 @@ def test_an_honest_habit_is_run_as_it_is_written(name, slug):
     assert done.runs.count("\n") == source.count("\n")
 
 
+@pytest.mark.parametrize(
+    "handler, fails",
+    [
+        ("except ImportError:\n    FAST = False", True),
+        ("except (OSError, ModuleNotFoundError):\n    FAST = False", True),
+        ("except:\n    FAST = False", True),
+        ("except ValueError:\n    FAST = False", False),
+        ("finally:\n    OTHER = 1", False),
+    ],
+)
+def test_an_import_that_is_left_out_fails_where_that_is_expected(handler, fails):
+    source = f"try:\n    import torch, flash_attn\n    FAST = True\n{handler}\n"
+    done = cut_forbidden_from_submission(
+        source,
+        python_outline.parse_submission(source),
+        catalog.find_catalog_exercise("ex03_sdpa"),
+        frozenset(),
+    )
+    names: dict[str, object] = {}
+    exec(done.runs, names)
+    assert names["FAST"] is not fails
+
+
 def test_there_are_enough():
     assert len(HABITS) >= 50

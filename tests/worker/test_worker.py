@@ -26,6 +26,11 @@ calls = 0
 def twice(x):
     return x * 2
 
+def unset(x):
+    y = x
+    z = w + y
+    w = z
+
 def count():
     global calls
     calls += 1
@@ -333,3 +338,13 @@ def test_what_nobody_holds_is_collected_in_a_worker(nursery, preload):
     )
     with worker(nursery, source, preload=preload) as (client, _):
         assert call(client, "f") < 2000
+
+
+def test_the_line_that_reads_an_unset_variable_is_told_however_often_it_runs(nursery):
+    """Python joins two instructions that it has run often, and gives the line of the first."""
+    line = SOURCE.splitlines().index("    z = w + y") + 1
+    with worker(nursery, SOURCE) as (client, _):
+        for _ in range(40):
+            with pytest.raises(faults.AnswerRaised) as raised:
+                client.call(None, "unset", [torch.ones(1)], {}, graph=False)
+            assert raised.value.line == line

@@ -1,6 +1,8 @@
 """Describes an exception of a submission for a reply."""
 
-import traceback
+import dis
+import re
+from types import TracebackType
 from typing import Any
 
 FILENAME = "<submission>"
@@ -10,8 +12,7 @@ VALUE_ERROR_MARK = ", a ValueError"  # follows the name of a class that is deriv
 
 def describe_worker_error(error: BaseException) -> dict[str, Any]:
     """Return an exception's type name, message, and last line in the submission, for a reply."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
-    line = frames[-1].lineno if frames else None
+    line = _find_raising_line(error)
     says: object = error
     if isinstance(error, SyntaxError) and error.filename == FILENAME:
         line, says = error.lineno, error.msg  # the text of the error itself names the line, too
@@ -23,3 +24,27 @@ def describe_worker_error(error: BaseException) -> dict[str, Any]:
     if isinstance(error, ValueError) and type(error) is not ValueError:
         name += VALUE_ERROR_MARK  # passes where a ValueError is expected
     return {"type": name, "message": message, "line": line}
+
+
+def _find_raising_line(error: BaseException) -> int | None:
+    """Return the last line of the submission that an exception passed; None without one."""
+    trace, last = error.__traceback__, None
+    while trace is not None:
+        last = trace if trace.tb_frame.f_code.co_filename == FILENAME else last
+        trace = trace.tb_next
+    if last is None:
+        return None
+    unset = isinstance(error, UnboundLocalError) and re.search(r"'(\w+)'", str(error))
+    return (_find_line_that_reads(last, unset[1]) if unset else None) or last.tb_lineno
+
+
+def _find_line_that_reads(trace: TracebackType, name: str) -> int | None:
+    """Return the line of the instruction that reads a variable, at the place of an exception.
+
+    Python joins two instructions that it runs often, and gives the line of the first.
+    """
+    places = range(trace.tb_lasti, trace.tb_lasti + 4, 2)
+    for one in dis.get_instructions(trace.tb_frame.f_code):
+        if one.offset in places and one.opname.startswith("LOAD_FAST") and one.argval == name:
+            return one.positions.lineno if one.positions else None
+    return None
