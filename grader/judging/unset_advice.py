@@ -82,7 +82,7 @@ def _find_meant_name(raised: RaisedException, name: str) -> str:
     if name in _OTHERS_NAMES:
         return _OTHERS_NAMES[name]
     modules = {"math": math, "torch": torch, "nn": torch.nn, "np": numpy}
-    known = (part for part, module in modules.items() if hasattr(module, name))
+    known = (part for part, module in modules.items() if name in vars(module))
     return next((f"{p}.{name}" for p in known if raised.mentions(rf"\b{p}\.\w")), "")
 
 

@@ -26,6 +26,13 @@ calls = 0
 def twice(x):
     return x * 2
 
+class Mute(UnboundLocalError):
+    def __str__(self):
+        raise KeyError
+
+def mute(x):
+    raise Mute
+
 def unset(x):
     y = x
     z = w + y
@@ -348,3 +355,11 @@ def test_the_line_that_reads_an_unset_variable_is_told_however_often_it_runs(nur
             with pytest.raises(faults.AnswerRaised) as raised:
                 client.call(None, "unset", [torch.ones(1)], {}, graph=False)
             assert raised.value.line == line
+
+
+def test_an_unset_variable_that_cannot_be_told_does_not_end_the_worker(nursery):
+    with worker(nursery, SOURCE) as (client, _):
+        for _ in range(2):
+            with pytest.raises(faults.AnswerRaised) as raised:
+                client.call(None, "mute", [torch.ones(1)], {}, graph=False)
+            assert (raised.value.kind, raised.value.message) == ("Mute", "")

@@ -12,21 +12,20 @@ VALUE_ERROR_MARK = ", a ValueError"  # follows the name of a class that is deriv
 
 def describe_worker_error(error: BaseException) -> dict[str, Any]:
     """Return an exception's type name, message, and last line in the submission, for a reply."""
-    line = _find_raising_line(error)
-    says: object = error
-    if isinstance(error, SyntaxError) and error.filename == FILENAME:
-        line, says = error.lineno, error.msg  # the text of the error itself names the line, too
+    loading = error if isinstance(error, SyntaxError) and error.filename == FILENAME else None
+    says = loading.msg if loading else error  # its own text names the line, too
     try:
         message = str(says)[:MAX_MESSAGE]
     except BaseException:  # a submission's own exception class may raise even here
         message = ""
+    line = loading.lineno if loading else _find_raising_line(error, message)
     name = type(error).__name__[:100]
     if isinstance(error, ValueError) and type(error) is not ValueError:
         name += VALUE_ERROR_MARK  # passes where a ValueError is expected
     return {"type": name, "message": message, "line": line}
 
 
-def _find_raising_line(error: BaseException) -> int | None:
+def _find_raising_line(error: BaseException, message: str) -> int | None:
     """Return the last line of the submission that an exception passed; None without one."""
     trace, last = error.__traceback__, None
     while trace is not None:
@@ -34,7 +33,7 @@ def _find_raising_line(error: BaseException) -> int | None:
         trace = trace.tb_next
     if last is None:
         return None
-    unset = isinstance(error, UnboundLocalError) and re.search(r"'(\w+)'", str(error))
+    unset = isinstance(error, UnboundLocalError) and re.search(r"'(\w+)'", message)
     return (_find_line_that_reads(last, unset[1]) if unset else None) or last.tb_lineno
 
 
