@@ -14,6 +14,7 @@ from grader.diagnosis.coarse_values import (
     compare_numbers_coarsely,
     has_half_precision,
     has_infinity_or_nan,
+    is_single_precision,
 )
 from grader.diagnosis.copied_values import Numbers
 from grader.diagnosis.mistake_catalogue import MistakeCatalogue
@@ -151,12 +152,26 @@ class NameTruth:
             return Truth.FALSE, replace(least, why=f"{least.why}; {share}")
         if unexplained:
             return Truth.NEAR, None
-        beside = run.side.first_difference(
-            named, [one for one in run.inputs if one not in run.failing]
-        )
+        beside = self._find_wrong_beside(run, named)
         if beside is not None and len(run.names) > 1:  # one of two functions is not wrong at all
             return Truth.FALSE, beside
         return Truth.TRUE if beside is None else Truth.NEAR, None
+
+    def _find_wrong_beside(self, run: _AnswerRun, named: ModuleType) -> TrialValues | None:
+        """Return an input on which the answer is right and the named mistake is wrong.
+
+        In float32 a small difference may be rounding: the mistake is written in another way.
+        """
+        other = SideBySide(self._exercise, named, self._trials, INPUT_SECONDS, known_right=False)
+        inputs = [one for one in run.inputs if one not in run.failing]
+        for one, told in self._right.list_differences(named, inputs).items():
+            values = [list(side.right_values(*one)) for side in (run.side, other)]
+            pairs = list(zip_longest(*(found[told.place : told.place + 1] for found in values)))
+            if any(compare_numbers_coarsely(*pair) for pair in pairs):
+                return told
+            if not all(is_single_precision(ours) for ours, _ in pairs):
+                return told
+        return None
 
     def _list_unexplained(
         self, run: _AnswerRun, named: ModuleType, failing: Mapping[Input, TrialValues]

@@ -23,6 +23,16 @@ def has_half_precision(value: Any) -> bool:
     return False
 
 
+def is_single_precision(value: Any) -> bool:
+    """Return whether a copied value has numbers, all of them float32."""
+    match value:
+        case Numbers():
+            return value.dtype == "float32"
+        case Items():
+            return bool(value.items) and all(map(is_single_precision, value.items))
+    return False
+
+
 def has_infinity_or_nan(value: Any) -> bool:
     """Return whether a copied value has a number that is infinite, or NaN."""
     match value:
