@@ -130,6 +130,15 @@ class RaisedException:
                 found |= set(_list_assigned_attributes(line))
         return found
 
+    def has_property(self, name: str) -> bool:
+        """Return whether a line of the answer defines a property of this name."""
+        numbers = range(2, len(self.lines) + 1)
+        return any(
+            re.match(rf"\s*def\s+{name}\b", self.read_line(n))
+            and self.read_line(n - 1).strip() == "@property"
+            for n in numbers
+        )
+
     def mentions(self, pattern: str) -> bool:
         """Return whether a pattern matches in any line of the answer."""
         return any(re.search(pattern, line[:_MAX_LINE]) for line in self.lines)

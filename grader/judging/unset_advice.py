@@ -28,7 +28,7 @@ def advise_on_unset_attribute(raised: RaisedException, found: re.Match[str]) -> 
     known = raised.list_set_attributes(owner)
     if not read or name in known or not raised.mentions(rf"^\s*class\s+{owner}\b"):
         return ""
-    if raised.mentions(rf"^\s*def\s+{name}\b") and raised.mentions(r"^\s*@property\b"):
+    if raised.has_property(name):
         return f"{name} is a property: an attribute that it uses is not there."
     if raised.mentions(rf"""["']{name}["']|^\s*def\s+{name}\b|^\s+{name}\s*[:=][^,]*$"""):
         return ""  # a buffer, a property, or an attribute of the class

@@ -148,6 +148,11 @@ def test_a_cause_that_is_certain_gets_its_cure_in_both_languages(source, given, 
         ("def f(x):\n    raise NameError(\"name 'x' is not defined\")", X),
         ("def f(x):\n    y = z = None\n    return y.a.b + z.a", X),  # one of two
         ("def f(x):\n    self = x\n    return self.w_o", X),  # no class of the answer
+        (
+            "class B:\n    @property\n    def a(self):\n        return 1\n\n    def w_o(self):\n        pass\n\n"
+            + SETTING.format("super().__init__()"),
+            X,
+        ),
         ("def f(x):\n    return dict(a=None)['a'].mT.mT", X),
         ("def f(x):\n    return [[None]][0][0][0]", X),
         ("def g(\n    x,\n):\n    return None\n\ndef f(x):\n    return g(x).mT.mT", X),
