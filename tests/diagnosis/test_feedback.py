@@ -17,10 +17,12 @@ from grader.authoring.feedback_class import FeedbackClass, classify_feedback
 from grader.authoring.feedback_run import FeedbackSample, FeedbackTrial
 from grader.authoring.feedback_truth import NameTruth
 from grader.authoring.feedback_written import list_written_answers
+from grader.authoring.side_by_side import TrialValues
 from grader.cli.app import app
 from grader.core import catalog
 from grader.core.diagnosis_records import Diagnosis, NamedMistake, PinnedLine, Stage
 from grader.core.records import CheckResult, Verdict
+from grader.diagnosis.coarse_values import is_single_precision
 from grader.judging import suite_runner
 from grader.judging.contract import RETURNS_NOTHING
 
@@ -171,6 +173,24 @@ def test_nan_beside_a_named_mistake_may_be_another_one_but_not_all_of_it(truth):
         source = whole_sum().replace("powers.sum()", f"powers.sum() * {factor}")
         checks = [failed("summed_over_everything")]
         assert classify_feedback(single(source), checks, truth)[0] is kind
+
+
+def test_where_the_answer_is_right_float32_may_round_otherwise(truth, monkeypatch):
+    run = truth._run(EXERCISE.solution.read_text(encoding="utf-8"), {"softmax"})
+    right = [one for one in run.inputs if one not in run.failing]
+    told = TrialValues(trial="", number=0, calls="", elements=1, why="")
+    single_precision = [is_single_precision(run.side.right_values(*one)[0]) for one in right]
+    assert {True, False} == set(single_precision)
+    same, other = (
+        truth._load(run.source),
+        truth._load(no_maximum().replace("/ powers", "/ 3 / powers")),
+    )
+    seen = set()
+    for one, rounds in zip(right, single_precision, strict=True):
+        monkeypatch.setattr(truth._right, "list_differences", lambda *_, one=one: {one: told})
+        assert truth._find_wrong_beside(run, same) is (None if rounds else told)
+        seen.add((rounds, truth._find_wrong_beside(run, other)))
+    assert (True, told) in seen  # other numbers are wrong in float32 too
 
 
 def test_a_name_is_true_of_a_pair_if_it_is_of_one_change_alone(truth):
